@@ -1,0 +1,115 @@
+"""Log-probabilities from hidden states without ever holding all logits.
+
+`linear_logprob` is the last matrix product, the softmax and the look-up of the target in one operation that
+walks over the tokens in chunks, forward and backward: of the [N, V] logits only [chunk, V] exists at a time.
+`linear_logprob_reference.py` says the same in four lines and serves the tests.
+"""
+
+from collections.abc import Callable
+import functools
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+Adjust = Callable[[jax.Array, jax.Array], jax.Array]  # (logits [C, V], targets [C]) -> logits
+
+
+class TokenStatistics(NamedTuple):
+  """Per token [N], float32."""
+
+  logprobs: jax.Array  # of the target
+  entropy: jax.Array  # in nats
+  logsumexp: jax.Array  # of the adjusted logits
+
+
+def keep_logits(logits: jax.Array, targets: jax.Array) -> jax.Array:
+  """The identity for `adjust`."""
+  del targets
+  return logits
+
+
+def linear_logprob(
+    hidden: jax.Array,
+    unembedding: jax.Array,
+    targets: jax.Array,
+    *,
+    chunk_size: int,
+    adjust: Adjust = keep_logits,
+) -> TokenStatistics:
+  """Log-probability, entropy and log-sum-exp of softmax(adjust(hidden @ unembedding.T)).
+
+  Args:
+    hidden: [N, D] in the dtype of the matrix product, which accumulates in float32.
+    unembedding: [V, D].
+    targets: [N] int32.
+    chunk_size: tokens whose logits exist at one time.
+    adjust: `(logits [C, V] float32, targets [C]) -> logits`, e.g. a temperature or a top-p filter, which
+      marks what it leaves out with -inf; it must keep the targets.
+  Returns:
+    Three [N] float32 arrays.
+  """
+  chex.assert_rank([hidden, unembedding, targets], [2, 2, 1])
+  num_tokens = targets.shape[0]
+  chunk_size = min(chunk_size, num_tokens)
+  padding = -num_tokens % chunk_size
+  hidden = jnp.pad(hidden, ((0, padding), (0, 0)))
+  targets = jnp.pad(targets, (0, padding))
+  statistics = _chunked(chunk_size, adjust, hidden, unembedding.astype(hidden.dtype), targets)
+  return TokenStatistics(*(x[:num_tokens] for x in statistics))
+
+
+def _logits(hidden, unembedding):
+  return jnp.einsum('cd,vd->cv', hidden, unembedding, preferred_element_type=jnp.float32)
+
+
+def _statistics(logits, targets) -> TokenStatistics:
+  logsumexp = jax.nn.logsumexp(logits, axis=-1)
+  picked = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
+  probs = jnp.exp(logits - logsumexp[:, None])
+  mean_logit = jnp.sum(jnp.where(probs > 0, probs * logits, 0), axis=-1)
+  return TokenStatistics(picked - logsumexp, logsumexp - mean_logit, logsumexp)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _chunked(chunk_size, adjust, hidden, unembedding, targets) -> TokenStatistics:
+  def chunk(x):
+    hidden, targets = x
+    return _statistics(adjust(_logits(hidden, unembedding), targets), targets)
+
+  split = lambda x: x.reshape(-1, chunk_size, *x.shape[1:])
+  return jax.tree.map(lambda x: x.reshape(-1), jax.lax.map(chunk, (split(hidden), split(targets))))
+
+
+def _chunked_forward(chunk_size, adjust, hidden, unembedding, targets):
+  statistics = _chunked(chunk_size, adjust, hidden, unembedding, targets)
+  return statistics, (hidden, unembedding, targets, statistics)
+
+
+def _chunked_backward(chunk_size, adjust, residuals, cotangents):
+  hidden, unembedding, targets, statistics = residuals
+  split = lambda x: x.reshape(-1, chunk_size, *x.shape[1:])
+
+  def backward(total, x):
+    hidden, targets, statistics, cotangents = x
+    logits, pull = jax.vjp(lambda raw: adjust(raw, targets), _logits(hidden, unembedding))
+    logprobs = logits - statistics.logsumexp[:, None]
+    probs = jnp.exp(logprobs)
+    # d logprob = onehot - p,  d entropy = -p (log p + H),  d logsumexp = p
+    grad = probs * (cotangents.logsumexp - cotangents.logprobs)[:, None]
+    surprise = jnp.where(probs > 0, logprobs, 0) + statistics.entropy[:, None]
+    grad -= probs * surprise * cotangents.entropy[:, None]
+    grad = grad.at[jnp.arange(chunk_size), targets].add(cotangents.logprobs)
+    (grad,) = pull(grad)
+    grad = grad.astype(hidden.dtype)
+    total += jnp.einsum('cv,cd->vd', grad, hidden, preferred_element_type=jnp.float32)
+    return total, jnp.einsum('cv,vd->cd', grad, unembedding)
+
+  total = jnp.zeros(unembedding.shape, jnp.float32)
+  parts = jax.tree.map(split, (hidden, targets, statistics, cotangents))
+  total, grad_hidden = jax.lax.scan(backward, total, parts)
+  return grad_hidden.reshape(hidden.shape), total.astype(unembedding.dtype), None
+
+
+_chunked.defvjp(_chunked_forward, _chunked_backward)

@@ -1,0 +1,163 @@
+"""What a procedural text task is: problems in pure JAX, with a view as text.
+
+A `Task` makes problems and verifies completions inside the compiled step. Problems are enumerated, and a
+fixed bijection scatters the numbers of the problems; the first share of the scattered numbers is held out.
+So a held-out problem is never trained on, by construction and for every seed. `conformance.py` checks this
+and the rest of the contract for any task, yours too.
+"""
+
+from collections.abc import Callable
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rlx.types import Batch
+
+PAD_ID = 0
+EOS_ID = 1
+_NUM_SPECIAL = 2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task:
+  """A family of problems with checkable answers.
+
+  Attributes:
+    alphabet: the characters of the task; character i is token i + 2, after padding (0) and end (1).
+    prompt_columns: length of the longest prompt, in tokens.
+    answer_columns: length of the longest solution with its end token, in tokens.
+    sample: `(key, num_problems, held_out) -> problems`, a batch with `prompts` [N, prompt_columns],
+      `prompt_lengths` [N], `solutions` [N, answer_columns] (one correct completion, end token included,
+      then padding), and whatever columns `verify` reads.
+    verify: `(problems, completions [N, C]) -> [N] float32`, 1 where a completion solves its problem.
+  """
+
+  alphabet: str
+  prompt_columns: int
+  answer_columns: int
+  sample: Callable[[jax.Array, int, bool], Batch]
+  verify: Callable[[Batch, jax.Array], jax.Array]
+
+  @property
+  def vocab_size(self) -> int:
+    return len(self.alphabet) + _NUM_SPECIAL
+
+  def encode(self, text: str) -> np.ndarray:
+    """[len(text)] int32 tokens. Raises `ValueError` for a character that the task does not know."""
+    unknown = set(text) - set(self.alphabet)
+    if unknown:
+      raise ValueError(f'characters {sorted(unknown)} are not in the alphabet {self.alphabet!r}')
+    return np.array([self.alphabet.index(c) + _NUM_SPECIAL for c in text], np.int32)
+
+  def decode(self, tokens) -> str:
+    """The text up to the end token or the padding."""
+    tokens = np.asarray(tokens).tolist()
+    ends = [i for i, token in enumerate(tokens) if token < _NUM_SPECIAL]
+    return ''.join(self.alphabet[t - _NUM_SPECIAL] for t in tokens[: min(ends, default=len(tokens))])
+
+
+def draw_indices(key: jax.Array, num: int, *, num_problems: int, held_out: bool, held_out_share: float):
+  """[num] int32 numbers of problems, uniform over the training or the held-out share.
+
+  Args:
+    key: consumed.
+    num: how many to draw, with replacement.
+    num_problems: size N of the enumeration, below 2**31.
+    held_out: which of the two disjoint parts to draw from.
+    held_out_share: in (0, 1), the part of all problems that is never trained on.
+  Raises:
+    ValueError: a part would be empty.
+  """
+  boundary = int(num_problems * held_out_share)
+  if not 0 < boundary < num_problems:
+    raise ValueError(
+        f'held_out_share={held_out_share} of {num_problems} problems leaves one part empty; '
+        'make the task larger or move the share'
+    )
+  low, high = (0, boundary) if held_out else (boundary, num_problems)
+  return scatter(jax.random.randint(key, (num,), low, high), num_problems)
+
+
+def scatter(index: jax.Array, num_problems: int) -> jax.Array:
+  """A fixed bijection of 0..num_problems-1 that leaves no visible order: i -> (a i + b) mod N.
+
+  `a` is coprime to N and near its golden section, which spreads any run of numbers evenly. The product is
+  formed by doubling and adding, so that no intermediate value leaves 31 bits.
+  """
+  factor = round(num_problems * 0.6180339887)
+  while math.gcd(factor, num_problems) != 1:
+    factor += 1
+  add = lambda x, y: jnp.where(x >= num_problems - y, x - (num_problems - y), x + y)
+  total = jnp.full_like(index, num_problems // 3)
+  for bit in range(factor.bit_length()):
+    total = add(total, index) if factor >> bit & 1 else total
+    index = add(index, index)
+  return total
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+  """Ragged text: `tokens` [N, C] of which the first `lengths` [N] count."""
+
+  tokens: jax.Array
+  lengths: jax.Array
+
+
+def number(values: jax.Array, num_digits: int, alphabet: str) -> Piece:
+  """Non-negative integers [N] below 10**num_digits in decimal, without leading zeros."""
+  powers = np.array([10**i for i in reversed(range(num_digits))], np.int32)
+  digits = values[:, None] // powers % 10
+  lengths = 1 + jnp.sum(values[:, None] >= powers[:-1], axis=1)
+  start = (num_digits - lengths)[:, None] + jnp.arange(num_digits)
+  digits = jnp.take_along_axis(digits, jnp.minimum(start, num_digits - 1), axis=1)
+  return Piece(characters('0123456789', alphabet)[digits], lengths)
+
+
+def symbol(index: jax.Array, choices: str, alphabet: str) -> Piece:
+  """One character a row: `choices[index]`, index [N]."""
+  return Piece(characters(choices, alphabet)[index][:, None], jnp.ones_like(index))
+
+
+def characters(text: str, alphabet: str) -> jax.Array:
+  """[len(text)] int32 tokens of characters of the alphabet."""
+  return jnp.array([alphabet.index(c) + _NUM_SPECIAL for c in text], jnp.int32)
+
+
+def when(condition: jax.Array, piece: Piece) -> Piece:
+  """The piece where `condition` [N] holds, nothing elsewhere."""
+  return Piece(piece.tokens, jnp.where(condition, piece.lengths, 0))
+
+
+def end(num: int) -> Piece:
+  """The end-of-sequence token, for `num` rows."""
+  return Piece(jnp.full((num, 1), EOS_ID, jnp.int32), jnp.ones(num, jnp.int32))
+
+
+def join(*pieces: Piece, columns: int) -> Piece:
+  """Pieces one behind the other, without gaps, padded to `columns`."""
+  num_rows = pieces[0].tokens.shape[0]
+  rows = jnp.arange(num_rows)[:, None]
+  tokens = jnp.full((num_rows, columns), PAD_ID, jnp.int32)
+  lengths = jnp.zeros(num_rows, jnp.int32)
+  for piece in pieces:
+    offset = jnp.arange(piece.tokens.shape[1])
+    target = jnp.where(offset < piece.lengths[:, None], lengths[:, None] + offset, columns)
+    tokens = tokens.at[rows, target].set(piece.tokens, mode='drop')
+    lengths += piece.lengths
+  return Piece(tokens, lengths)
+
+
+def matches(solutions: jax.Array, completions: jax.Array) -> jax.Array:
+  """[N] float32: 1 where a completion is its solution, to the letter and up to the end token.
+
+  Args:
+    solutions: [N, A] tokens, each with an end token.
+    completions: [N, C] tokens; shorter rows than A cannot match.
+  """
+  columns = solutions.shape[1]
+  completions = jnp.pad(completions, ((0, 0), (0, max(columns - completions.shape[1], 0))))[:, :columns]
+  counted = jnp.cumsum(solutions == EOS_ID, axis=1) - (solutions == EOS_ID) == 0
+  return jnp.all((solutions == completions) | ~counted, axis=1).astype(jnp.float32)

@@ -1,0 +1,449 @@
+"""A decoder for the dense language-model families, as plain functions over a tree of arrays.
+
+Why plain functions and not flax.linen or nnx: a parameter tree that *is* a nested dict makes each of these
+a single line, with no module object to split from its state. A population is `jax.vmap(init)(keys)`; a
+sharded initialisation is `jax.jit(init, out_shardings=...)`; layers are stacked by `vmap` and run by `scan`;
+an adapter is another dict beside this one; importing weights is renaming keys. flax serves where it is the
+better tool: `flax.struct` for records and `flax.traverse_util` for trees.
+
+Rows are contiguous: token t of a row is at column t and at position t, padding is at the end. Causality
+alone then keeps padding out of every real token, and position ids cannot depend on it.
+
+`forward` reads whole rows. `decode` reads one token a row, with the keys and values of the past in two
+parts: those of the prompt (computed once for all samples of a group, never written again) and those of the
+tokens decoded so far, which are carried through the loop and updated in place.
+"""
+
+from collections.abc import Callable
+import dataclasses
+import functools
+from typing import Literal, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+Params = dict
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+  """The shape of a decoder. Defaults are the Llama family; the comments say who differs.
+
+  Attributes:
+    vocab_size: number of token ids.
+    num_layers: number of blocks.
+    width: size of the residual stream.
+    num_heads: query heads.
+    num_kv_heads: key and value heads; divides `num_heads`.
+    head_size: size of a head.
+    mlp_size: hidden units of the feed-forward part.
+    context_length: the longest row, in tokens.
+    norm: 'rmsnorm', or 'layernorm' with a bias (GPT-2).
+    norm_eps: added to the variance.
+    norm_offset: the scale is `1 + parameter` (Gemma).
+    post_norms: also normalise what attention and MLP add to the stream (Gemma 2 and 3).
+    qk_norm: RMS-normalise queries and keys per head (Qwen3, Gemma 3).
+    positions: 'rope', or 'learned' (GPT-2).
+    rope_theta: base wavelength of the rotary positions.
+    local_rope_theta: the same in sliding-window layers (Gemma 3); 0 means `rope_theta`.
+    window: how many tokens a sliding-window layer sees; 0 for no such layers (Mistral, Gemma 2 and 3).
+    global_every: every n-th layer attends globally, the others slide; 0 slides everywhere (Mistral).
+    activation: 'silu', 'gelu' or 'gelu_tanh' (Gemma, GPT-2).
+    gated: SwiGLU/GeGLU; False for a plain two-layer MLP (GPT-2).
+    qkv_bias: biases on queries, keys and values (Qwen2, GPT-2).
+    out_bias: biases on the attention output and the MLP (GPT-2).
+    tied: the unembedding is the embedding.
+    scale_embedding: multiply embeddings by sqrt(width) (Gemma).
+    query_scale: attention logits are multiplied by it; 0 means head_size ** -0.5 (Gemma 2 differs).
+    attention_softcap: attention logits become cap * tanh(logits / cap); 0 is off (Gemma 2).
+    logit_softcap: the same for the output logits; 0 is off (Gemma 2).
+    dtype: of activations and matrix products ('float32' or 'bfloat16').
+    param_dtype: of the parameters.
+    remat: recompute each block in the backward pass instead of keeping its activations.
+  """
+
+  vocab_size: int
+  num_layers: int
+  width: int
+  num_heads: int
+  num_kv_heads: int
+  head_size: int
+  mlp_size: int
+  context_length: int
+  norm: Literal['rmsnorm', 'layernorm'] = 'rmsnorm'
+  norm_eps: float = 1e-6
+  norm_offset: bool = False
+  post_norms: bool = False
+  qk_norm: bool = False
+  positions: Literal['rope', 'learned'] = 'rope'
+  rope_theta: float = 10_000.0
+  local_rope_theta: float = 0.0
+  window: int = 0
+  global_every: int = 0
+  activation: Literal['silu', 'gelu', 'gelu_tanh'] = 'silu'
+  gated: bool = True
+  qkv_bias: bool = False
+  out_bias: bool = False
+  tied: bool = True
+  scale_embedding: bool = False
+  query_scale: float = 0.0
+  attention_softcap: float = 0.0
+  logit_softcap: float = 0.0
+  dtype: str = 'float32'
+  param_dtype: str = 'float32'
+  remat: bool = False
+
+  def __post_init__(self):
+    choices = {
+        'norm': ('rmsnorm', 'layernorm'),
+        'positions': ('rope', 'learned'),
+        'activation': tuple(_ACTIVATIONS),
+    }
+    for field, allowed in choices.items():
+      if getattr(self, field) not in allowed:
+        raise ValueError(f'{field}={getattr(self, field)!r} is not one of {allowed}')
+    if self.num_heads % self.num_kv_heads:
+      raise ValueError(
+          f'num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}'
+      )
+
+
+class KV(NamedTuple):
+  """Keys and values of all layers, each [L, rows, columns, kv heads, head size]."""
+
+  keys: jax.Array
+  values: jax.Array
+
+
+_ACTIVATIONS: dict[str, Callable] = {
+    'silu': jax.nn.silu,
+    'gelu': functools.partial(jax.nn.gelu, approximate=False),
+    'gelu_tanh': functools.partial(jax.nn.gelu, approximate=True),
+}
+_MASKED = -1e30  # finite, so that a row with nothing to attend to is not NaN
+
+
+def init(key: jax.Array, config: TransformerConfig) -> Params:
+  """Random parameters: normal with standard deviation 0.02, residual outputs scaled by 1/sqrt(2 L).
+
+  Args:
+    key: consumed.
+    config: the shape.
+  Returns:
+    A nested dict; under 'layers' every array has a leading axis [L].
+  """
+  embedding_key, position_key, layers_key, unembedding_key = jax.random.split(key, 4)
+  normal = functools.partial(_normal, dtype=config.param_dtype)
+  params = {
+      'embedding': normal(embedding_key, (config.vocab_size, config.width)),
+      'layers': jax.vmap(functools.partial(_init_layer, config=config))(
+          jax.random.split(layers_key, config.num_layers)
+      ),
+      'final_norm': _init_norm(config, config.width),
+  }
+  if config.positions == 'learned':
+    params['position_embedding'] = normal(position_key, (config.context_length, config.width))
+  if not config.tied:
+    params['unembedding'] = normal(unembedding_key, (config.vocab_size, config.width))
+  return params
+
+
+def forward(params: Params, config: TransformerConfig, tokens: jax.Array) -> tuple[jax.Array, KV]:
+  """The final hidden states of whole rows, and the keys and values that they computed.
+
+  Args:
+    params: from `init`.
+    config: the shape.
+    tokens: [B, T] int32, contiguous rows; what stands in the padding does not matter.
+  Returns:
+    [B, T, D] hidden states after the last norm, and `KV` with [L, B, T, ...] (unused, it costs nothing).
+  Raises:
+    ValueError: T is longer than the context.
+  """
+  chex.assert_rank(tokens, 2)
+  num_rows, length = tokens.shape
+  _check_length(config, length)
+  positions = jnp.broadcast_to(jnp.arange(length), (num_rows, length))
+
+  def layer(x, inputs):
+    weights, window, theta = inputs
+    mask = _visible(positions, positions, window)
+
+    def attend(query, key, value):
+      return _attention(config, query, [(key, value, mask)]), KV(key, value)
+
+    return _block(weights, config, x, positions, theta, attend)
+
+  layer = jax.checkpoint(layer) if config.remat else layer
+  x = _embed(params, config, tokens, positions)
+  x, kv = jax.lax.scan(layer, x, (params['layers'], *_layer_pattern(config)))
+  return _norm(params['final_norm'], config, x), kv
+
+
+def empty_cache(config: TransformerConfig, num_rows: int, length: int) -> KV:
+  """Room for `length` decoded tokens of `num_rows` rows."""
+  shape = (config.num_layers, num_rows, length, config.num_kv_heads, config.head_size)
+  return KV(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))
+
+
+def decode(
+    params: Params,
+    config: TransformerConfig,
+    tokens: jax.Array,
+    column: jax.Array,
+    prompt_lengths: jax.Array,
+    prompt_kv: KV,
+    cache: KV,
+) -> tuple[jax.Array, KV]:
+  """One decoding step: the hidden states that predict what follows `tokens`.
+
+  Rows are `num_prompts` groups of equal size, in order; a group shares the keys and values of its prompt.
+  Entries behind a prompt's length are masked by that length, so what they hold does not matter.
+
+  Args:
+    params: from `init`.
+    config: the shape.
+    tokens: [B] int32, the newest token of each row.
+    column: [] int32, how many tokens each row had decoded before it; where the cache is written.
+    prompt_lengths: [P] int32, in tokens.
+    prompt_kv: `KV` with [L, P, prompt columns, ...], from `forward`.
+    cache: `KV` with [L, B, decoded columns, ...], from `empty_cache`; carried and updated in place.
+  Returns:
+    [B, D] hidden states and the updated cache.
+  """
+  num_prompts, num_rows = prompt_lengths.shape[0], tokens.shape[0]
+  group_size = num_rows // num_prompts
+  lengths = jnp.repeat(prompt_lengths, group_size)
+  positions = (lengths + column)[:, None]  # [B, 1]
+  prompt_columns = jnp.arange(prompt_kv.keys.shape[2])
+  cache_columns = jnp.arange(cache.keys.shape[2])
+
+  def layer(carry, inputs):
+    x, cache = carry
+    weights, window, theta, index, prompt_keys, prompt_values = inputs
+    seen = _visible(positions, jnp.broadcast_to(prompt_columns, (num_rows, len(prompt_columns))), window)
+    seen &= (prompt_columns < lengths[:, None])[:, None]
+    decoded = _visible(positions, lengths[:, None] + cache_columns, window)
+
+    def attend(query, key, value):
+      write = lambda old, new: jax.lax.dynamic_update_slice(
+          old, new[None].astype(old.dtype), (index, 0, column, 0, 0)
+      )
+      updated = KV(write(cache.keys, key), write(cache.values, value))
+      # The samples of a group ask the same bank row: fold them into the time axis of the query.
+      past = (prompt_keys, prompt_values, seen)
+      recent = (updated.keys[index], updated.values[index], decoded)
+      return _attention(config, query, [past, recent]), updated
+
+    return _block(weights, config, x, positions, theta, attend), None
+
+  x = _embed(params, config, tokens[:, None], positions)
+  layers = (params['layers'], *_layer_pattern(config), jnp.arange(config.num_layers), *prompt_kv)
+  (x, cache), _ = jax.lax.scan(layer, (x, cache), layers)
+  return _norm(params['final_norm'], config, x)[:, 0], cache
+
+
+def unembedding(params: Params) -> jax.Array:
+  """[V, D] output matrix: the embedding, where tied."""
+  return params['unembedding'] if 'unembedding' in params else params['embedding']
+
+
+def logits(params: Params, config: TransformerConfig, hidden: jax.Array) -> jax.Array:
+  """[..., V] float32 logits of hidden states [..., D]."""
+  weights = unembedding(params).astype(config.dtype)
+  return softcap(
+      jnp.einsum('...d,vd->...v', hidden, weights, preferred_element_type=jnp.float32),
+      config.logit_softcap,
+  )
+
+
+def softcap(x: jax.Array, cap: float) -> jax.Array:
+  """cap * tanh(x / cap), or `x` where `cap` is 0. Source: Gemma 2, section 2."""
+  return cap * jnp.tanh(x / cap) if cap else x
+
+
+def num_parameters(params: Params) -> int:
+  """How many numbers a tree of arrays or shapes holds."""
+  return sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+# --- the parts of a block ---------------------------------------------------------------------------------
+
+
+def _normal(key, shape, dtype, scale=0.02):
+  return (scale * jax.random.normal(key, shape)).astype(dtype)
+
+
+def _init_norm(config, size):
+  scale = jnp.zeros(size) if config.norm_offset else jnp.ones(size)
+  norm = {'scale': scale.astype(config.param_dtype)}
+  if config.norm == 'layernorm':
+    norm['bias'] = jnp.zeros(size, config.param_dtype)
+  return norm
+
+
+def _init_layer(key, config):
+  width, heads, kv_heads, size = config.width, config.num_heads, config.num_kv_heads, config.head_size
+  keys = iter(jax.random.split(key, 7))
+  normal = functools.partial(_normal, dtype=config.param_dtype)
+  residual_scale = 0.02 / (2 * config.num_layers) ** 0.5
+  zeros = functools.partial(jnp.zeros, dtype=config.param_dtype)
+  layer = {
+      'attention_norm': _init_norm(config, width),
+      'query': normal(next(keys), (width, heads, size)),
+      'key': normal(next(keys), (width, kv_heads, size)),
+      'value': normal(next(keys), (width, kv_heads, size)),
+      'attention_out': normal(next(keys), (heads, size, width), scale=residual_scale),
+      'mlp_norm': _init_norm(config, width),
+      'up': normal(next(keys), (width, config.mlp_size)),
+      'down': normal(next(keys), (config.mlp_size, width), scale=residual_scale),
+  }
+  if config.gated:
+    layer['gate'] = normal(next(keys), (width, config.mlp_size))
+  if config.qkv_bias:
+    layer['query_bias'] = zeros((heads, size))
+    layer['key_bias'] = zeros((kv_heads, size))
+    layer['value_bias'] = zeros((kv_heads, size))
+  if config.out_bias:
+    layer['attention_out_bias'] = zeros(width)
+    layer['up_bias'] = zeros(config.mlp_size)
+    layer['down_bias'] = zeros(width)
+  if config.qk_norm:
+    layer['query_norm'] = _init_norm(config, size)
+    layer['key_norm'] = _init_norm(config, size)
+  if config.post_norms:
+    layer['post_attention_norm'] = _init_norm(config, width)
+    layer['post_mlp_norm'] = _init_norm(config, width)
+  return layer
+
+
+def _layer_pattern(config) -> tuple[jax.Array, jax.Array]:
+  """Per layer: how far it sees in tokens, and its rotary base."""
+  index = jnp.arange(config.num_layers)
+  slides = jnp.full(config.num_layers, config.window > 0)
+  if config.global_every:
+    slides &= (index + 1) % config.global_every != 0
+  window = jnp.where(slides, config.window, config.context_length)
+  local_theta = config.local_rope_theta or config.rope_theta
+  return window, jnp.where(slides, jnp.float32(local_theta), jnp.float32(config.rope_theta))
+
+
+def _embed(params, config, tokens, positions):
+  x = params['embedding'][tokens].astype(config.dtype)
+  if config.scale_embedding:
+    x *= jnp.asarray(config.width**0.5, config.dtype)
+  if config.positions == 'learned':
+    x += params['position_embedding'][positions].astype(config.dtype)
+  return x
+
+
+def _block(weights, config, x, positions, theta, attend):
+  """One block; `attend(query, key, value) -> (context, extra)` knows where the past is kept.
+
+  `extra` (new keys and values, or the updated cache) is handed back beside the stream.
+  """
+  project = lambda name, y: _linear('btd,dkh->btkh', y, weights, name, config)
+  y = _norm(weights['attention_norm'], config, x)
+  query, key, value = project('query', y), project('key', y), project('value', y)
+  if config.qk_norm:
+    query = _rms(query, weights['query_norm']['scale'], config)
+    key = _rms(key, weights['key_norm']['scale'], config)
+  if config.positions == 'rope':
+    query, key = rotate(query, positions, theta), rotate(key, positions, theta)
+  context, extra = attend(query, key, value)
+  y = _linear('btkh,khd->btd', context, weights, 'attention_out', config)
+  if config.post_norms:
+    y = _norm(weights['post_attention_norm'], config, y)
+  x += y
+  y = _norm(weights['mlp_norm'], config, x)
+  activation = _ACTIVATIONS[config.activation]
+  hidden = _linear('btd,df->btf', y, weights, 'up', config)
+  if config.gated:
+    hidden *= activation(_linear('btd,df->btf', y, weights, 'gate', config))
+  else:
+    hidden = activation(hidden)
+  y = _linear('btf,fd->btd', hidden, weights, 'down', config)
+  if config.post_norms:
+    y = _norm(weights['post_mlp_norm'], config, y)
+  return x + y, extra
+
+
+def _linear(equation, x, weights, name, config):
+  y = jnp.einsum(equation, x, weights[name].astype(config.dtype))
+  bias = weights.get(f'{name}_bias')
+  return y if bias is None else y + bias.astype(config.dtype)
+
+
+def _norm(weights, config, x):
+  if config.norm == 'rmsnorm':
+    return _rms(x, weights['scale'], config)
+  y = jax.nn.standardize(x.astype(jnp.float32), epsilon=config.norm_eps)
+  scale, bias = weights['scale'].astype(jnp.float32), weights['bias'].astype(jnp.float32)
+  return (y * scale + bias).astype(config.dtype)
+
+
+def _rms(x, scale, config):
+  x = x.astype(jnp.float32)
+  x *= jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + config.norm_eps)
+  scale = scale.astype(jnp.float32)
+  return (x * (1 + scale if config.norm_offset else scale)).astype(config.dtype)
+
+
+def rotate(x: jax.Array, positions: jax.Array, theta: jax.Array) -> jax.Array:
+  """Rotary positions in the half-split layout of Hugging Face checkpoints.
+
+  Args:
+    x: [B, T, K, H] queries or keys.
+    positions: [B, T] int32.
+    theta: [] base wavelength.
+  Source: Su et al., 2021, https://arxiv.org/abs/2104.09864, eq. 34.
+  """
+  half = x.shape[-1] // 2
+  frequencies = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
+  angles = positions[:, :, None, None].astype(jnp.float32) * frequencies[None, None, None]
+  sin, cos = jnp.sin(angles), jnp.cos(angles)
+  first, second = x[..., :half].astype(jnp.float32), x[..., half:].astype(jnp.float32)
+  rotated = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+  return rotated.astype(x.dtype)
+
+
+def _visible(query_positions, key_positions, window):
+  """[B, Tq, Tk] bool: causal, and at most `window` tokens back."""
+  distance = query_positions[:, :, None] - key_positions[:, None, :]
+  return (distance >= 0) & (distance < window)
+
+
+def _attention(config, query, parts):
+  """Softmax attention of queries [B, Tq, K, H] over the concatenation of several stretches of past.
+
+  A stretch is (keys, values, mask [B, Tq, Tk]); its keys [P, Tk, Kv, H] may have fewer rows than the
+  queries, each then serving the B / P consecutive rows of one group.
+  """
+  num_rows, length, num_heads, size = query.shape
+  kv_heads = config.num_kv_heads
+  query *= jnp.asarray(config.query_scale or size**-0.5, query.dtype)
+  scores = []
+  for key, _, mask in parts:
+    grouped = query.reshape(key.shape[0], -1, length, kv_heads, num_heads // kv_heads, size)
+    score = jnp.einsum('pgtkjh,pskh->pgkjts', grouped, key, preferred_element_type=jnp.float32)
+    score = score.reshape(num_rows, kv_heads, num_heads // kv_heads, length, -1)
+    score = softcap(score, config.attention_softcap)
+    scores.append(jnp.where(mask[:, None, None], score, _MASKED))
+  weights = jax.nn.softmax(jnp.concatenate(scores, axis=-1), axis=-1).astype(config.dtype)
+  context, start = 0, 0
+  for key, value, _ in parts:
+    part = weights[..., start : start + key.shape[1]]
+    start += key.shape[1]
+    part = part.reshape(value.shape[0], -1, *part.shape[1:])
+    attended = jnp.einsum('pgkjts,pskh->pgtkjh', part, value)
+    context += attended.reshape(num_rows, length, num_heads, size)
+  return context
+
+
+def _check_length(config, length):
+  if length > config.context_length:
+    raise ValueError(
+        f'rows of {length} tokens do not fit the context of {config.context_length}; '
+        'shorten the prompts or max_tokens, or raise context_length'
+    )

@@ -1,0 +1,76 @@
+"""How much a token weighs: the reductions in which papers differ, as weights.
+
+A loss in rlx is a *mean over rows*, `weighted_mean(elementwise, weights)`, and what a token weighs inside
+its row is decided once, for the whole batch, before the batch is split. A mean over rows splits into
+equal parts without a correction, so the loss and its gradient do not depend on micro-batches, on the
+order of minibatches, on padding or on the number of devices: no denominator is ever recomputed on a part.
+
+A reduction maps a mask [B, T] to weights [B, T]; `advantage` functions store them as `batch['weights']`.
+"""
+
+import chex
+import jax
+import jax.numpy as jnp
+
+
+def weighted_mean(x: jax.Array, weights: jax.Array) -> jax.Array:
+  """The mean over rows of the weighted sum over tokens: (1/B) Σ_b Σ_t w[b, t] x[b, t].
+
+  Entries of weight zero are left out even where `x` is infinite or NaN, in value and in gradient.
+
+  Args:
+    x: [B, T] element-wise losses or statistics.
+    weights: [B, T] from one of the reductions below.
+  """
+  chex.assert_rank([x, weights], 2)
+  chex.assert_equal_shape([x, weights])
+  x = jnp.where(weights != 0, x, 0).astype(jnp.float32)
+  return jnp.mean(jnp.sum(x * weights, axis=-1))
+
+
+def token_mean(mask: jax.Array) -> jax.Array:
+  """Every token of the batch weighs the same: (1/Σ|y|) Σ_b Σ_t.
+
+  Long responses weigh more than short ones. Source: DAPO, https://arxiv.org/abs/2503.14476, eq. 8.
+
+  Args:
+    mask: [B, T] bool, True where the token counts.
+  Returns:
+    [B, T] float32 weights whose mean over rows of row sums is 1 (0 for an empty mask).
+  """
+  chex.assert_rank(mask, 2)
+  mask = mask.astype(jnp.float32)
+  return mask * mask.shape[0] / jnp.maximum(mask.sum(), 1)
+
+
+def sequence_mean(mask: jax.Array) -> jax.Array:
+  """Every sequence weighs the same, its tokens share its weight: (1/B) Σ_b (1/|y_b|) Σ_t.
+
+  Rows without a single counted token are left out of B. Source: GRPO,
+  https://arxiv.org/abs/2402.03300, eq. 3.
+
+  Args:
+    mask: [B, T] bool, True where the token counts.
+  Returns:
+    [B, T] float32 weights whose mean over rows of row sums is 1 (0 for an empty mask).
+  """
+  chex.assert_rank(mask, 2)
+  mask = mask.astype(jnp.float32)
+  lengths = mask.sum(axis=-1, keepdims=True)
+  num_sequences = jnp.maximum((lengths > 0).sum(), 1)
+  return mask / jnp.maximum(lengths, 1) * mask.shape[0] / num_sequences
+
+
+def constant_length_sum(mask: jax.Array, *, length: int) -> jax.Array:
+  """Tokens weigh 1/length whatever the row holds: (1/B) Σ_b (1/L) Σ_t, free of length bias.
+
+  Source: Dr. GRPO, https://arxiv.org/abs/2503.20783, appendix (masked sum over a constant).
+
+  Args:
+    mask: [B, T] bool, True where the token counts.
+    length: the constant L in tokens, usually the generation budget.
+  Returns:
+    [B, T] float32 weights.
+  """
+  chex.assert_rank(mask, 2)
+  return mask.astype(jnp.float32) / length

@@ -1,0 +1,250 @@
+"""Sampling completions from a decoder: prefill, then one decoding loop, in one program.
+
+What a sequence says is decided by `fold_in(fold_in(key, sequence_id), position)` alone: not by its row, its
+neighbours, the batch size or the mesh. Unique prompts are read once; the samples of a group share their keys
+and values. The loop ends as soon as every row has ended.
+
+The sampler and the scorer go through the same `Decoding.adjust`, so that under a temperature or a filter
+`sampler_logprobs` and the log-probs of training are of the same (filtered, renormalised) distribution.
+"""
+
+import dataclasses
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from kernels.linear_logprob import linear_logprob
+from rlx.models import transformer
+from rlx.models.transformer import TransformerConfig
+from rlx.types import Batch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Decoding:
+  """How tokens are drawn.
+
+  Attributes:
+    max_tokens: the most actions a row may take, the end-of-sequence token included.
+    min_tokens: an end-of-sequence token cannot be drawn before this many others.
+    temperature: divides the logits; 0 is greedy (and scores at temperature 1).
+    top_k: only the k likeliest tokens; 0 is off.
+    top_p: only the likeliest tokens that together reach this probability; 1 is off.
+    eos_ids: tokens that end a row; they count as actions.
+    pad_id: what stands behind the end of a row.
+  """
+
+  max_tokens: int
+  min_tokens: int
+  temperature: float
+  top_k: int
+  top_p: float
+  eos_ids: tuple[int, ...]
+  pad_id: int
+
+  def __post_init__(self):
+    if self.max_tokens < 1 or not 0 <= self.min_tokens <= self.max_tokens:
+      raise ValueError(
+          f'min_tokens={self.min_tokens}, max_tokens={self.max_tokens}: need 0 <= min <= max and max >= 1'
+      )
+    if self.temperature < 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
+      raise ValueError(
+          f'temperature={self.temperature}, top_k={self.top_k}, top_p={self.top_p}: '
+          'need temperature >= 0, top_k >= 0 and 0 < top_p <= 1'
+      )
+
+  @property
+  def greedy(self) -> 'Decoding':
+    """The same, without chance."""
+    return dataclasses.replace(self, temperature=0.0, top_k=0, top_p=1.0)
+
+  def adjust(self, logits: jax.Array, targets: jax.Array | None = None) -> jax.Array:
+    """The logits of the distribution that is sampled: scaled, -inf for what is filtered out.
+
+    Args:
+      logits: [..., V] float32.
+      targets: [...] int32 tokens that are kept whatever the filter says. The scorer passes what was
+        sampled: rounding may put a token at the filter's edge on its other side.
+    """
+    logits = logits / (self.temperature or 1.0)
+    keep = jnp.ones(logits.shape, bool)
+    if self.top_k:
+      keep &= logits >= jax.lax.top_k(logits, min(self.top_k, logits.shape[-1]))[0][..., -1:]
+    if self.top_p < 1:
+      logits_kept = jnp.where(keep, logits, -jnp.inf)
+      ranked = jnp.sort(logits_kept, axis=-1, descending=True)
+      probs = jax.nn.softmax(ranked, axis=-1)
+      inside = jnp.cumsum(probs, axis=-1) - probs < self.top_p  # mass before the token; the first is in
+      keep &= logits >= jnp.min(jnp.where(inside, ranked, jnp.inf), axis=-1, keepdims=True)
+    if targets is not None:
+      keep |= jax.nn.one_hot(targets, logits.shape[-1], dtype=bool)
+    return jnp.where(keep, logits, -jnp.inf)
+
+
+def sample(
+    params: transformer.Params,
+    config: TransformerConfig,
+    prompts: jax.Array,
+    prompt_lengths: jax.Array,
+    key: jax.Array,
+    *,
+    group_size: int,
+    decoding: Decoding,
+    sequence_ids: jax.Array | None = None,
+) -> Batch:
+  """Completions of prompts, `group_size` samples each; the rows of a group are consecutive.
+
+  Args:
+    params: of the policy.
+    config: its shape.
+    prompts: [P, Tp] int32, contiguous from column 0.
+    prompt_lengths: [P] int32, at least 1.
+    key: the noise of the whole batch.
+    group_size: samples a prompt.
+    decoding: how to draw, and when to stop.
+    sequence_ids: [P * group_size] int32 names of the sequences, which choose their noise; 0, 1, 2, ... if
+      not given.
+  Returns:
+    A batch of B = P * group_size rows of Tp + max_tokens tokens with `tokens, valid, action_mask,
+    prompt_lengths, turns, groups, truncated, sampler_logprobs`.
+  Raises:
+    ValueError: prompt and completion do not fit the context.
+  """
+  chex.assert_rank([prompts, prompt_lengths], [2, 1])
+  num_prompts, prompt_columns = prompts.shape
+  num_rows = num_prompts * group_size
+  if prompt_columns + decoding.max_tokens > config.context_length:
+    raise ValueError(
+        f'prompts of {prompt_columns} tokens and max_tokens={decoding.max_tokens} do not fit the context '
+        f'of {config.context_length}; lower max_tokens or raise context_length'
+    )
+  if sequence_ids is None:
+    sequence_ids = jnp.arange(num_rows)
+  keys = jax.vmap(functools.partial(jax.random.fold_in, key))(sequence_ids)
+  lengths = jnp.repeat(prompt_lengths, group_size)
+
+  hidden, prompt_kv = transformer.forward(params, config, prompts)
+  hidden = jnp.take_along_axis(hidden, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
+  draw = functools.partial(_draw, params, config, decoding, keys)
+  tokens, logprobs = draw(jnp.repeat(hidden, group_size, axis=0), 0)
+
+  write = lambda array, column, x: jax.lax.dynamic_update_slice(array, x[:, None], (0, column))
+  out_tokens = jnp.full((num_rows, decoding.max_tokens), decoding.pad_id, jnp.int32)
+  out_logprobs = jnp.zeros((num_rows, decoding.max_tokens), jnp.float32)
+  is_eos = lambda tokens: jnp.isin(tokens, jnp.array(decoding.eos_ids, jnp.int32))
+  cache = transformer.empty_cache(config, num_rows, max(decoding.max_tokens - 1, 1))
+  carry = (
+      jnp.int32(1), tokens, is_eos(tokens), cache, write(out_tokens, 0, tokens), write(out_logprobs, 0, logprobs)
+  )
+
+  def unfinished(carry):
+    column, _, done, *_ = carry
+    return (column < decoding.max_tokens) & ~jnp.all(done)
+
+  def step(carry):
+    column, tokens, done, cache, out_tokens, out_logprobs = carry
+    hidden, cache = transformer.decode(
+        params, config, tokens, column - 1, prompt_lengths, prompt_kv, cache
+    )
+    tokens, logprobs = draw(hidden, column)
+    tokens = jnp.where(done, decoding.pad_id, tokens)
+    out_tokens = write(out_tokens, column, tokens)
+    out_logprobs = write(out_logprobs, column, jnp.where(done, 0, logprobs))
+    return column + 1, tokens, done | is_eos(tokens), cache, out_tokens, out_logprobs
+
+  column, _, done, _, out_tokens, out_logprobs = jax.lax.while_loop(unfinished, step, carry)
+  return _rows(prompts, lengths, group_size, out_tokens, out_logprobs, done, is_eos, decoding)
+
+
+def _draw(params, config, decoding, keys, hidden, column):
+  """One token a row, and its log-probability under the distribution that it was drawn from."""
+  logits = transformer.logits(params, config, hidden)
+  if decoding.min_tokens:
+    is_eos = jnp.isin(jnp.arange(config.vocab_size), jnp.array(decoding.eos_ids))
+    logits = jnp.where(is_eos & (column < decoding.min_tokens), -jnp.inf, logits)
+  logits = decoding.adjust(logits)
+  if decoding.temperature == 0:
+    tokens = jnp.argmax(logits, axis=-1)
+  else:
+    keys = jax.vmap(jax.random.fold_in, (0, None))(keys, column)
+    tokens = jax.vmap(jax.random.categorical)(keys, logits)
+  logprobs = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[:, None], axis=-1)[:, 0]
+  return tokens.astype(jnp.int32), logprobs
+
+
+def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, done, is_eos, decoding) -> Batch:
+  """Prompts and completions joined into contiguous rows: completion token i stands at length + i."""
+  num_rows, max_tokens = out_tokens.shape
+  prompts = jnp.repeat(prompts, group_size, axis=0)
+  ended = jnp.cumsum(is_eos(out_tokens), axis=1) - is_eos(out_tokens) > 0  # behind the first end
+  columns = jnp.arange(prompts.shape[1] + max_tokens)
+  index = columns - lengths[:, None]  # [B, T]: which completion token stands here
+  inside = (index >= 0) & (index < max_tokens)
+  pick = lambda x: jnp.take_along_axis(x, jnp.clip(index, 0, max_tokens - 1), axis=1)
+  action_mask = inside & ~pick(ended)
+  prompt_tokens = jnp.pad(prompts, ((0, 0), (0, max_tokens)))
+  valid = (columns < lengths[:, None]) | action_mask
+  tokens = jnp.where(index < 0, prompt_tokens, jnp.where(action_mask, pick(out_tokens), decoding.pad_id))
+  return {
+      'tokens': tokens,
+      'valid': valid,
+      'action_mask': action_mask,
+      'prompt_lengths': lengths,
+      'turns': jnp.where(index < 0, -1, 0),
+      'groups': jnp.repeat(jnp.arange(num_rows // group_size), group_size),
+      'truncated': ~done,
+      'sampler_logprobs': jnp.where(action_mask, pick(out_logprobs), 0),
+  }
+
+
+def actions(batch: Batch, array: jax.Array, num_columns: int) -> jax.Array:
+  """[B, num_columns, ...]: the columns of `array` [B, T, ...] from each row's first action on."""
+  index = batch['prompt_lengths'][:, None] + jnp.arange(num_columns)
+  index = jnp.clip(index, 0, array.shape[1] - 1)
+  return jnp.take_along_axis(array, index.reshape(index.shape + (1,) * (array.ndim - 2)), axis=1)
+
+
+def score(
+    params: transformer.Params,
+    config: TransformerConfig,
+    batch: Batch,
+    *,
+    decoding: Decoding,
+    chunk_size: int,
+) -> tuple[jax.Array, jax.Array]:
+  """Log-probabilities of the actions, and the entropy of the distributions that they were drawn from.
+
+  Only the columns in which actions can stand (`max_tokens` behind the prompt) go through the output matrix.
+
+  Args:
+    params: of the model that is asked.
+    config: its shape.
+    batch: rows with `tokens, action_mask, prompt_lengths`.
+    decoding: as the sampler's; temperature and filters apply here too.
+    chunk_size: tokens whose logits exist at one time.
+  Returns:
+    [B, T] float32 log-probs and entropies in nats; zero where `action_mask` is False.
+  """
+  tokens, mask = batch['tokens'], batch['action_mask']
+  num_rows, length = tokens.shape
+  hidden, _ = transformer.forward(params, config, tokens)
+  # Column t is predicted by the hidden state of column t - 1.
+  index = batch['prompt_lengths'][:, None] + jnp.arange(decoding.max_tokens)
+  rows = jnp.arange(num_rows)[:, None]
+  predicting = hidden[rows, jnp.clip(index - 1, 0, length - 1)]
+  targets = tokens[rows, jnp.clip(index, 0, length - 1)]
+
+  def adjust(logits, targets):
+    return decoding.adjust(transformer.softcap(logits, config.logit_softcap), targets)
+
+  statistics = linear_logprob(
+      predicting.reshape(-1, config.width),
+      transformer.unembedding(params),
+      targets.reshape(-1),
+      chunk_size=chunk_size,
+      adjust=adjust,
+  )
+  spread = lambda x: jnp.zeros((num_rows, length)).at[rows, index].set(x.reshape(index.shape), mode='drop')
+  logprobs, entropy = spread(statistics.logprobs), spread(statistics.entropy)
+  return jnp.where(mask, logprobs, 0), jnp.where(mask, entropy, 0)

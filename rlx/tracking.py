@@ -1,0 +1,49 @@
+"""Functions for the `track` slot: how lagging models follow the trained ones."""
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from rlx.types import Models, Track
+
+
+def polyak(names: dict[str, str], *, rate: float) -> Track:
+  """Exponential moving averages: slow ← (1 - rate) slow + rate params.
+
+  Args:
+    names: lagging model -> trained model that it follows, e.g. `{'target': 'critic'}`.
+    rate: in [0, 1]; 1 copies.
+  Returns:
+    A `track` function.
+  """
+
+  def track(slow: Models, params: Models, update: jax.Array) -> Models:
+    del update
+    followed = {
+        name: optax.incremental_update(params[source], slow[name], rate)
+        for name, source in names.items()
+    }
+    return {**slow, **followed}
+
+  return track
+
+
+def periodic(names: dict[str, str], *, period: int) -> Track:
+  """Copies: slow ← params after every `period` optimizer updates, unchanged between them.
+
+  Args:
+    names: lagging model -> trained model that it copies, e.g. `{'reference': 'policy'}`.
+    period: in optimizer updates, at least 1.
+  Returns:
+    A `track` function.
+  """
+
+  def track(slow: Models, params: Models, update: jax.Array) -> Models:
+    due = (update + 1) % period == 0
+    copied = {
+        name: jax.tree.map(lambda new, old: jnp.where(due, new, old), params[source], slow[name])
+        for name, source in names.items()
+    }
+    return {**slow, **copied}
+
+  return track

@@ -1,0 +1,120 @@
+"""The contract: what an algorithm is, what a run's state is, and what a batch holds.
+
+An algorithm is a frozen record of five pure functions (`Algorithm`). Everything that may change during a
+run is one pytree (`State`). What flows between the five functions is a flat dict of arrays with a leading
+row axis [B] (`Batch`), whose standard keys are in `BATCH_KEYS`. Nothing else is needed to read the rest of
+the framework: `step.py` composes the five functions, `algorithms/` fills them in.
+"""
+
+from collections.abc import Callable, Mapping
+import dataclasses
+from typing import Any
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+
+Models = Mapping[str, Any]  # name -> parameter tree; what the functions of an algorithm may look at
+Batch = dict[str, jax.Array]  # arrays with leading [B]
+Metrics = dict[str, jax.Array]  # scalars, named `area/what`
+World = Any  # what outlives a batch: data cursor, environment states, replay store
+Key = jax.Array
+
+Rollout = Callable[[Models, World, Key], tuple[Batch, World]]
+Annotate = Callable[[Models, Batch, Key], Batch]
+Loss = Callable[[Models, Batch, Key], tuple[jax.Array, Metrics]]
+Track = Callable[[Models, Models, jax.Array], Models]
+
+
+def keep_batch(models: Models, batch: Batch, key: Key) -> Batch:
+  """The identity for the `reward` and `advantage` slots."""
+  del models, key
+  return batch
+
+
+def keep_slow(slow: Models, params: Models, step: jax.Array) -> Models:
+  """The identity for the `track` slot: lagging models stay as they are."""
+  del params, step
+  return slow
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Algorithm:
+  """Five pure functions. A slot exists where the engine must treat a function differently.
+
+  Attributes:
+    rollout: `(models, world, key) -> (batch, world)`. Once a step, no gradient, sampling layout.
+    reward: `(models, batch, key) -> batch`. Once a step, no gradient; may run on the host.
+    advantage: `(models, batch, key) -> batch`. Once a step, no gradient, sees every model.
+    loss: `(models, batch, key) -> (scalar, metrics)`. Many times a step; differentiated with respect to
+      the trained models only. It is a *mean over rows*, so that it splits (see `reductions.py`).
+    track: `(slow, params, update) -> slow`. After each optimizer update; `update` counts them.
+  """
+
+  rollout: Rollout
+  reward: Annotate = keep_batch
+  advantage: Annotate = keep_batch
+  loss: Loss
+  track: Track = keep_slow
+
+
+@flax.struct.dataclass
+class State:
+  """Everything that may change during a run, as one pytree.
+
+  Saving it is a checkpoint, scanning over it is N steps a dispatch, `vmap` over it is a population.
+  """
+
+  step: jax.Array  # [] int32, train steps taken since the run began
+  params: Models  # trained
+  slow: Models  # lagging or frozen: references, targets, reward models
+  opt_state: Any
+  world: World
+  key: Key  # constant; the noise of a step is fold_in(key, step)
+
+  @property
+  def models(self) -> Models:
+    """Lagging and trained models as one mapping."""
+    return {**self.slow, **self.params}
+
+
+# The standard keys of a batch: (rank of the array, kind of dtype, meaning). B rows, T tokens.
+BATCH_KEYS = {
+    'tokens': (2, 'i', 'prompt, then actions, then observations, contiguous from column 0'),
+    'valid': (2, 'b', 'True where a token is not padding'),
+    'action_mask': (2, 'b', 'True where the policy sampled the token; it counts'),
+    'prompt_lengths': (1, 'i', 'number of prompt tokens; the first action is at this column'),
+    'turns': (2, 'i', 'turn index of each token, -1 before the first action'),
+    'groups': (1, 'i', 'which rows share a prompt'),
+    'truncated': (1, 'b', 'True where the length limit ended the row, not the policy'),
+    'sampler_logprobs': (2, 'f', 'log-probability of the token as the sampler drew it; 0 elsewhere'),
+    'old_logprobs': (2, 'f', 'log-probability under the proximal policy'),
+    'reference_logprobs': (2, 'f', 'log-probability under a fixed model'),
+    'rewards': (1, 'f', 'outcome of the row, in the units of the task'),
+    'token_rewards': (2, 'f', 'reward after each token'),
+    'values': (2, 'f', 'state value before each token'),
+    'returns': (2, 'f', 'target of the value function at each token'),
+    'advantages': (2, 'f', 'how much better than expected each token was'),
+    'weights': (2, 'f', 'share of each token in the loss; see reductions.py'),
+}
+
+
+def check(batch: Batch) -> None:
+  """Raises `ValueError` where a batch breaks the table of standard keys (call it in tests).
+
+  Args:
+    batch: rows of any algorithm; keys that the table does not know only need the leading [B].
+  """
+  num_rows = {name: array.shape[0] for name, array in batch.items()}
+  if len(set(num_rows.values())) > 1:
+    raise ValueError(f'the arrays of a batch share their first axis; these do not: {num_rows}')
+  for name in batch.keys() & BATCH_KEYS.keys():
+    rank, kind, meaning = BATCH_KEYS[name]
+    array = batch[name]
+    if array.ndim != rank or jnp.dtype(array.dtype).kind != kind:
+      raise ValueError(
+          f'batch[{name!r}] ({meaning}) has shape {array.shape} and dtype {array.dtype}; '
+          f'it needs rank {rank} and a dtype of kind {kind!r}'
+      )
+    if kind == 'f' and array.dtype != jnp.float32:
+      raise ValueError(f'batch[{name!r}] is {array.dtype}; log-probs and rewards are float32')
