@@ -19,9 +19,9 @@ def arithmetic(*, max_operand: int, operators: str, held_out_share: float) -> Ta
   Returns:
     The task. `verify` asks for the exact decimal answer and the end token.
   Raises:
-    ValueError: unknown operators, or operands beyond 9999.
+    ValueError: unknown or repeated operators, or operands beyond 9999.
   """
-  if not operators or set(operators) - set('+-'):
+  if not operators or set(operators) - set('+-') or len(set(operators)) < len(operators):
     raise ValueError(f"operators={operators!r}; choose from '+', '-' and '+-'")
   if not 1 <= max_operand <= 9999:
     raise ValueError(f'max_operand={max_operand} is not in 1..9999')
@@ -34,7 +34,8 @@ def arithmetic(*, max_operand: int, operators: str, held_out_share: float) -> Ta
         key, num, num_problems=len(operators) * num_operands**2,
         held_out=held_out, held_out_share=held_out_share,
     )
-    operator, left, right = index // num_operands**2, index // num_operands % num_operands, index % num_operands
+    operator, operands = index // num_operands**2, index % num_operands**2
+    left, right = operands // num_operands, operands % num_operands
     minus = operator == operators.find('-')
     result = jax.numpy.where(minus, left - right, left + right)
     write = lambda values: text.number(values, num_digits + 1, ALPHABET)

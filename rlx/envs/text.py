@@ -84,18 +84,37 @@ def draw_indices(key: jax.Array, num: int, *, num_problems: int, held_out: bool,
 def scatter(index: jax.Array, num_problems: int) -> jax.Array:
   """A fixed bijection of 0..num_problems-1 that leaves no visible order: i -> (a i + b) mod N.
 
-  `a` is coprime to N and near its golden section, which spreads any run of numbers evenly. The product is
-  formed by doubling and adding, so that no intermediate value leaves 31 bits.
+  The product is formed by doubling and adding, so that no intermediate value leaves 31 bits.
+
+  Args:
+    index: any shape, int32 in 0..num_problems-1.
+    num_problems: N, below 2**31.
   """
-  factor = round(num_problems * 0.6180339887)
-  while math.gcd(factor, num_problems) != 1:
-    factor += 1
+  factor = _spreading_factor(num_problems)
   add = lambda x, y: jnp.where(x >= num_problems - y, x - (num_problems - y), x + y)
   total = jnp.full_like(index, num_problems // 3)
   for bit in range(factor.bit_length()):
     total = add(total, index) if factor >> bit & 1 else total
     index = add(index, index)
   return total
+
+
+def _spreading_factor(num_problems: int) -> int:
+  """The a that is coprime to N and spreads runs of any length evenly: a/N is far from simple fractions.
+
+  Near the golden section the first partial quotients of a/N are 1; the last ones decide about long runs, and
+  one that is large makes a run fill whole blocks of neighbours (at N = 10**7, of 114 for a tenth of N).
+  """
+
+  def largest_quotient(factor):
+    low, high, largest = factor, num_problems, 0
+    while low:
+      largest, low, high = max(largest, high // low), high % low, low
+    return largest
+
+  start = max(round(num_problems * 0.6180339887), 1)
+  candidates = [a for a in range(start, start + 200) if a < num_problems and math.gcd(a, num_problems) == 1]
+  return min(candidates, key=largest_quotient, default=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,12 +127,17 @@ class Piece:
 
 def number(values: jax.Array, num_digits: int, alphabet: str) -> Piece:
   """Non-negative integers [N] below 10**num_digits in decimal, without leading zeros."""
-  powers = np.array([10**i for i in reversed(range(num_digits))], np.int32)
-  digits = values[:, None] // powers % 10
-  lengths = 1 + jnp.sum(values[:, None] >= powers[:-1], axis=1)
-  start = (num_digits - lengths)[:, None] + jnp.arange(num_digits)
-  digits = jnp.take_along_axis(digits, jnp.minimum(start, num_digits - 1), axis=1)
+  digits = decimal_digits(values, num_digits)
+  lengths = num_digits - jnp.sum(jnp.cumsum(digits[:, :-1], axis=1) == 0, axis=1)
+  index = (num_digits - lengths)[:, None] + jnp.arange(num_digits)[None]
+  digits = jnp.take_along_axis(digits, jnp.minimum(index, num_digits - 1), axis=1)
   return Piece(characters('0123456789', alphabet)[digits], lengths)
+
+
+def decimal_digits(values: jax.Array, num_digits: int) -> jax.Array:
+  """[N, num_digits] int32 digits of integers [N] in 0..10**num_digits-1, the first one first."""
+  powers = np.array([10**i for i in reversed(range(num_digits))], np.int32)
+  return values[:, None] // powers[None] % 10
 
 
 def symbol(index: jax.Array, choices: str, alphabet: str) -> Piece:
@@ -143,7 +167,7 @@ def join(*pieces: Piece, columns: int) -> Piece:
   tokens = jnp.full((num_rows, columns), PAD_ID, jnp.int32)
   lengths = jnp.zeros(num_rows, jnp.int32)
   for piece in pieces:
-    offset = jnp.arange(piece.tokens.shape[1])
+    offset = jnp.arange(piece.tokens.shape[1])[None]
     target = jnp.where(offset < piece.lengths[:, None], lengths[:, None] + offset, columns)
     tokens = tokens.at[rows, target].set(piece.tokens, mode='drop')
     lengths += piece.lengths
@@ -155,7 +179,7 @@ def matches(solutions: jax.Array, completions: jax.Array) -> jax.Array:
 
   Args:
     solutions: [N, A] tokens, each with an end token.
-    completions: [N, C] tokens; shorter rows than A cannot match.
+    completions: [N, C] tokens; what stands behind the end token does not count.
   """
   columns = solutions.shape[1]
   completions = jnp.pad(completions, ((0, 0), (0, max(columns - completions.shape[1], 0))))[:, :columns]
