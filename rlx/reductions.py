@@ -61,6 +61,18 @@ def sequence_mean(mask: jax.Array) -> jax.Array:
   return mask / jnp.maximum(lengths, 1) * mask.shape[0] / num_sequences
 
 
+def sequence_sum(mask: jax.Array) -> jax.Array:
+  """The tokens of a sequence are summed, sequences averaged: (1/B) Σ_b Σ_t; the sequence is one action.
+
+  Args:
+    mask: [B, T] bool, True where the token counts.
+  Returns:
+    [B, T] float32 weights, 0 or 1.
+  """
+  chex.assert_rank(mask, 2)
+  return mask.astype(jnp.float32)
+
+
 def constant_length_sum(mask: jax.Array, *, length: int) -> jax.Array:
   """Tokens weigh 1/length whatever the row holds: (1/B) Σ_b (1/L) Σ_t, free of length bias.
 

@@ -1,12 +1,15 @@
 """Advantages from groups: rows that share a prompt (a task, a role) are each other's baseline.
 
 Every function takes rewards [B] and group ids [B] in any order and of any size. A group whose rewards are
-all equal gets exactly zero, as does a group of one: float residue never becomes a spike.
+all equal gets exactly zero, as does a group of one: float residue never becomes a spike, neither that of
+the mean (3 x 0.1 / 3) nor that of rewards whose parts were added in another order (0.1 + 0.3 + 0.5).
 """
 
 import chex
 import jax
 import jax.numpy as jnp
+
+RESIDUE = 1e-6  # relative; eight units in the last place of float32
 
 
 def _sums(x: jax.Array, groups: jax.Array) -> jax.Array:
@@ -19,12 +22,12 @@ def _sizes(groups: jax.Array) -> jax.Array:
 
 
 def is_informative(rewards: jax.Array, groups: jax.Array) -> jax.Array:
-  """[B] bool: True where the row's group holds two different rewards, so that it can teach."""
+  """[B] bool: True where the row's group holds two rewards that differ beyond rounding: it can teach."""
   chex.assert_rank([rewards, groups], 1)
-  num = rewards.shape[0]
+  num, rewards = rewards.shape[0], rewards.astype(jnp.float32)
   high = jax.ops.segment_max(rewards, groups, num_segments=num)[groups]
   low = jax.ops.segment_min(rewards, groups, num_segments=num)[groups]
-  return high > low
+  return high - low > RESIDUE * jnp.maximum(jnp.abs(high), jnp.abs(low))
 
 
 def centred(rewards: jax.Array, groups: jax.Array) -> jax.Array:

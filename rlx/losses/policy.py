@@ -10,10 +10,15 @@ import jax.numpy as jnp
 MAX_LOG_RATIO = 20.0  # exp(20) = 5e8: far outside any clip range, far inside float32
 
 
+def log_ratio(logprobs: jax.Array, old_logprobs: jax.Array) -> jax.Array:
+  """logprobs - old_logprobs, in float32."""
+  chex.assert_equal_shape([logprobs, old_logprobs])
+  return logprobs.astype(jnp.float32) - old_logprobs.astype(jnp.float32)
+
+
 def ratio(logprobs: jax.Array, old_logprobs: jax.Array) -> jax.Array:
   """exp(logprobs - old_logprobs), with the exponent held within ±20 so that it stays finite."""
-  chex.assert_equal_shape([logprobs, old_logprobs])
-  return jnp.exp(jnp.clip(logprobs - old_logprobs, -MAX_LOG_RATIO, MAX_LOG_RATIO))
+  return jnp.exp(jnp.clip(log_ratio(logprobs, old_logprobs), -MAX_LOG_RATIO, MAX_LOG_RATIO))
 
 
 def reinforce(logprobs: jax.Array, advantages: jax.Array) -> jax.Array:
@@ -25,7 +30,7 @@ def reinforce(logprobs: jax.Array, advantages: jax.Array) -> jax.Array:
   Source: Williams, 1992, https://doi.org/10.1007/BF00992696, eq. 11.
   """
   chex.assert_equal_shape([logprobs, advantages])
-  return -jax.lax.stop_gradient(advantages) * logprobs
+  return -jax.lax.stop_gradient(advantages) * logprobs.astype(jnp.float32)
 
 
 def clipped_surrogate(
@@ -50,6 +55,7 @@ def clipped_surrogate(
   Source: PPO, https://arxiv.org/abs/1707.06347, eq. 7; two bounds: DAPO,
     https://arxiv.org/abs/2503.14476, eq. 10.
   """
+  chex.assert_equal_shape([logprobs, old_logprobs, advantages])
   advantages = jax.lax.stop_gradient(advantages)
   rho = ratio(logprobs, jax.lax.stop_gradient(old_logprobs))
   clipped = jnp.clip(rho, 1 - clip_low, 1 + clip_high)

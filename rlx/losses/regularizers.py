@@ -6,17 +6,15 @@ the gradient of the true KL; k3 is GRPO's.
 Source: Schulman, 2020, http://joschu.net/blog/kl-approx.html.
 """
 
-import chex
 import jax
 import jax.numpy as jnp
 
-from rlx.losses.policy import ratio
+from rlx.losses.policy import MAX_LOG_RATIO, log_ratio
 
 
 def kl_k1(logprobs: jax.Array, reference_logprobs: jax.Array) -> jax.Array:
   """log π - log ref: unbiased, of either sign."""
-  chex.assert_equal_shape([logprobs, reference_logprobs])
-  return logprobs - reference_logprobs
+  return log_ratio(logprobs, reference_logprobs)
 
 
 def kl_k2(logprobs: jax.Array, reference_logprobs: jax.Array) -> jax.Array:
@@ -26,4 +24,6 @@ def kl_k2(logprobs: jax.Array, reference_logprobs: jax.Array) -> jax.Array:
 
 def kl_k3(logprobs: jax.Array, reference_logprobs: jax.Array) -> jax.Array:
   """ref/π - 1 - log(ref/π): unbiased and never negative. Source: GRPO, eq. 4."""
-  return ratio(reference_logprobs, logprobs) - 1 + kl_k1(logprobs, reference_logprobs)
+  k1 = kl_k1(logprobs, reference_logprobs)
+  # exp(x) - 1 would round away the x² / 2 that is left where the policies are close.
+  return jnp.expm1(jnp.clip(-k1, -MAX_LOG_RATIO, MAX_LOG_RATIO)) + k1
