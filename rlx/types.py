@@ -25,6 +25,9 @@ Annotate = Callable[[Models, Batch, Key], Batch]
 Loss = Callable[[Models, Batch, Key], tuple[jax.Array, Metrics]]
 Track = Callable[[Models, Models, jax.Array], Models]
 
+Score = Callable[[Any, Batch], tuple[jax.Array, jax.Array]]  # (params, batch) -> logprobs, entropy [B, T]
+Value = Callable[[Any, Batch], jax.Array]  # (params, batch) -> values [B, T]
+
 
 def keep_batch(models: Models, batch: Batch, key: Key) -> Batch:
   """The identity for the `reward` and `advantage` slots."""
@@ -88,7 +91,6 @@ BATCH_KEYS = {
     'groups': (1, 'i', 'which rows share a prompt'),
     'truncated': (1, 'b', 'True where the length limit ended the row, not the policy'),
     'sampler_logprobs': (2, 'f', 'log-probability of the token as the sampler drew it; 0 elsewhere'),
-    'old_logprobs': (2, 'f', 'log-probability under the proximal policy'),
     'reference_logprobs': (2, 'f', 'log-probability under a fixed model'),
     'rewards': (1, 'f', 'outcome of the row, in the units of the task'),
     'token_rewards': (2, 'f', 'reward after each token'),
@@ -105,7 +107,7 @@ def check(batch: Batch) -> None:
   Args:
     batch: rows of any algorithm; keys that the table does not know only need the leading [B].
   """
-  num_rows = {name: array.shape[0] for name, array in batch.items()}
+  num_rows = {name: array.shape[:1] for name, array in batch.items()}
   if len(set(num_rows.values())) > 1:
     raise ValueError(f'the arrays of a batch share their first axis; these do not: {num_rows}')
   for name in batch.keys() & BATCH_KEYS.keys():

@@ -9,13 +9,13 @@ Source: DeepSeekMath, https://arxiv.org/abs/2402.03300, eq. 3 and 4.
 from rlx import reductions
 from rlx.advantages import groups
 from rlx.losses import policy, regularizers
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
 
 
 def grpo(
     rollout: Rollout,
     reward: Annotate,
-    score,
+    score: Score,
     *,
     clip_low: float,
     clip_high: float,

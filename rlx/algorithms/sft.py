@@ -1,10 +1,10 @@
 """SFT: maximum likelihood of the actions of demonstrations, each token weighing the same."""
 
 from rlx import reductions
-from rlx.types import Algorithm, Batch, Key, Models, Rollout
+from rlx.types import Algorithm, Batch, Key, Models, Rollout, Score
 
 
-def sft(rollout: Rollout, score) -> Algorithm:
+def sft(rollout: Rollout, score: Score) -> Algorithm:
   """Minimises -log π(a|s) over the tokens of demonstrations.
 
   Args:

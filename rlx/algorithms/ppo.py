@@ -1,0 +1,93 @@
+"""PPO for language models, with a critic: tokens are actions, the KL to a reference is part of the reward.
+
+    r_t = -β log(π_old(y_t) / ref(y_t)) + [t is last] r,   A = GAE(r, V),   R = A + V
+    L = -min(ρ A, clip(ρ) A) + c_v 1/2 max((V - R)², (clip(V, V_old ± ε_v) - R)²) - c_e H
+
+Advantages are whitened over the tokens of the batch. Source: Schulman et al., 2017,
+https://arxiv.org/abs/1707.06347, eq. 9; for language models: Ziegler et al., 2019,
+https://arxiv.org/abs/1909.08593, section 2.
+"""
+
+import jax.numpy as jnp
+
+from rlx import reductions
+from rlx.advantages import temporal
+from rlx.losses import policy, regularizers
+from rlx.losses import value as value_losses
+from rlx.rewards import shaping
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score, Value
+
+
+def ppo(
+    rollout: Rollout,
+    reward: Annotate,
+    score: Score,
+    value: Value,
+    *,
+    clip_low: float,
+    clip_high: float,
+    kl_coef: float,
+    entropy_coef: float,
+    value_coef: float,
+    value_clip: float,
+    discount: float,
+    lambda_: float,
+) -> Algorithm:
+  """Proximal policy optimisation; trains `models['policy']` and `models['value']`.
+
+  Args:
+    rollout: yields rows of samples with `sampler_logprobs`.
+    reward: adds `rewards` [B], paid at the last action of the row.
+    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    value: `(params, batch) -> values` [B, T].
+    clip_low: the ratio counts down to 1 - clip_low.
+    clip_high: the ratio counts up to 1 + clip_high.
+    kl_coef: β; above 0 `models['reference']` is asked, at 0 it need not exist.
+    entropy_coef: weight of the entropy bonus.
+    value_coef: weight of the value loss.
+    value_clip: how far values may move from those of the rollout before they stop counting.
+    discount: γ per token, usually 1.
+    lambda_: of GAE; 1 is Monte Carlo.
+  """
+
+  def advantage(models: Models, batch: Batch, key: Key) -> Batch:
+    del key
+    mask = batch['action_mask']
+    is_last = mask & (jnp.cumsum(mask, axis=1) == mask.sum(axis=1, keepdims=True))
+    token_rewards = batch['rewards'][:, None] * is_last
+    if kl_coef:
+      batch = {**batch, 'reference_logprobs': score(models['reference'], batch)[0]}
+      token_rewards -= kl_coef * shaping.token_kl(batch)
+    values = value(models['value'], batch)
+    advantages = temporal.gae_tokens(token_rewards, values, mask, discount=discount, lambda_=lambda_)
+    return {
+        **batch,
+        'values': values,
+        'returns': jnp.where(mask, advantages + values, 0),
+        'advantages': temporal.whiten(advantages, mask),
+        'weights': reductions.token_mean(mask),
+    }
+
+  def loss(models: Models, batch: Batch, key: Key):
+    del key
+    mean = lambda x: reductions.weighted_mean(x, batch['weights'])
+    logprobs, entropy = score(models['policy'], batch)
+    old_logprobs, advantages = batch['sampler_logprobs'], batch['advantages']
+    clip = dict(clip_low=clip_low, clip_high=clip_high)
+    policy_loss = mean(policy.clipped_surrogate(logprobs, old_logprobs, advantages, **clip))
+    values = value(models['value'], batch)
+    value_loss = mean(
+        value_losses.clipped_squared_error(values, batch['values'], batch['returns'], clip=value_clip)
+    )
+    low, high = policy.is_clipped(logprobs, old_logprobs, advantages, **clip)
+    metrics = {
+        'loss/policy': policy_loss,
+        'loss/value': value_loss,
+        'policy/entropy': mean(entropy),
+        'policy/clipped_low': mean(low),
+        'policy/clipped_high': mean(high),
+        'kl/old': mean(regularizers.kl_k3(logprobs, old_logprobs)),
+    }
+    return policy_loss + value_coef * value_loss - entropy_coef * mean(entropy), metrics
+
+  return Algorithm(rollout=rollout, reward=reward, advantage=advantage, loss=loss)

@@ -1,0 +1,25 @@
+"""The reward of a task that checks completions itself, inside the compiled step."""
+
+import jax
+
+from rlx.envs.text import Task
+from rlx.rollout import sample
+from rlx.rollout.sample import Decoding
+from rlx.types import Annotate, Batch, Key, Models
+
+
+def verifier(task: Task, decoding: Decoding) -> Annotate:
+  """Adds `rewards` [B]: 1 where the completion solves its problem, 0 elsewhere.
+
+  Args:
+    task: its `verify` reads the problem's columns, which the rollout has put into the batch.
+    decoding: says how long completions can be.
+  """
+
+  def reward(models: Models, batch: Batch, key: Key) -> Batch:
+    del models, key
+    tokens = jax.numpy.where(batch['action_mask'], batch['tokens'], decoding.pad_id)
+    completions = sample.actions(batch, tokens, decoding.max_tokens)
+    return {**batch, 'rewards': task.verify(batch, completions)}
+
+  return reward
