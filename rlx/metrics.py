@@ -1,6 +1,5 @@
-"""What a batch says about itself. (Writers of metrics are further down.)"""
+"""What a batch says about itself: the metrics that every algorithm shares."""
 
-import jax
 import jax.numpy as jnp
 
 from rlx.advantages import groups as group_advantages

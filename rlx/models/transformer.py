@@ -125,7 +125,9 @@ _MASKED = -1e30  # finite, so that a row with nothing to attend to is not NaN
 
 
 def init(key: jax.Array, config: TransformerConfig) -> Params:
-  """Random parameters: normal with standard deviation 0.02, residual outputs scaled by 1/sqrt(2 L).
+  """Random parameters: normal with variance 1/fan-in, what feeds the residual stream over 2 L besides.
+
+  A fixed deviation of 0.02 is right at width 2,000 and makes a model of width 64 learn several times slower.
 
   Args:
     key: consumed.
@@ -134,7 +136,7 @@ def init(key: jax.Array, config: TransformerConfig) -> Params:
     A nested dict; under 'layers' every array has a leading axis [L].
   """
   embedding_key, position_key, layers_key, unembedding_key = jax.random.split(key, 4)
-  normal = functools.partial(_normal, dtype=config.param_dtype)
+  normal = functools.partial(_normal, dtype=config.param_dtype, scale=config.width**-0.5)
   params = {
       'embedding': normal(embedding_key, (config.vocab_size, config.width)),
       'layers': jax.vmap(functools.partial(_init_layer, config=config))(
@@ -216,13 +218,13 @@ def decode(
   group_size = num_rows // num_prompts
   lengths = jnp.repeat(prompt_lengths, group_size)
   positions = (lengths + column)[:, None]  # [B, 1]
-  prompt_columns = jnp.arange(prompt_kv.keys.shape[2])
-  cache_columns = jnp.arange(cache.keys.shape[2])
+  prompt_columns = jnp.arange(prompt_kv.keys.shape[2])[None]
+  cache_columns = jnp.arange(cache.keys.shape[2])[None]
 
   def layer(carry, inputs):
     x, cache = carry
     weights, window, theta, index, prompt_keys, prompt_values = inputs
-    seen = _visible(positions, jnp.broadcast_to(prompt_columns, (num_rows, len(prompt_columns))), window)
+    seen = _visible(positions, jnp.broadcast_to(prompt_columns, (num_rows, prompt_columns.size)), window)
     seen &= (prompt_columns < lengths[:, None])[:, None]
     decoded = _visible(positions, lengths[:, None] + cache_columns, window)
 
@@ -271,7 +273,7 @@ def num_parameters(params: Params) -> int:
 # --- the parts of a block ---------------------------------------------------------------------------------
 
 
-def _normal(key, shape, dtype, scale=0.02):
+def _normal(key, shape, dtype, scale):
   return (scale * jax.random.normal(key, shape)).astype(dtype)
 
 
@@ -286,18 +288,18 @@ def _init_norm(config, size):
 def _init_layer(key, config):
   width, heads, kv_heads, size = config.width, config.num_heads, config.num_kv_heads, config.head_size
   keys = iter(jax.random.split(key, 7))
-  normal = functools.partial(_normal, dtype=config.param_dtype)
-  residual_scale = 0.02 / (2 * config.num_layers) ** 0.5
+  normal = functools.partial(_normal, dtype=config.param_dtype, scale=width**-0.5)
+  residual = (2 * config.num_layers) ** -0.5
   zeros = functools.partial(jnp.zeros, dtype=config.param_dtype)
   layer = {
       'attention_norm': _init_norm(config, width),
       'query': normal(next(keys), (width, heads, size)),
       'key': normal(next(keys), (width, kv_heads, size)),
       'value': normal(next(keys), (width, kv_heads, size)),
-      'attention_out': normal(next(keys), (heads, size, width), scale=residual_scale),
+      'attention_out': normal(next(keys), (heads, size, width), scale=residual * (heads * size) ** -0.5),
       'mlp_norm': _init_norm(config, width),
       'up': normal(next(keys), (width, config.mlp_size)),
-      'down': normal(next(keys), (config.mlp_size, width), scale=residual_scale),
+      'down': normal(next(keys), (config.mlp_size, width), scale=residual * config.mlp_size**-0.5),
   }
   if config.gated:
     layer['gate'] = normal(next(keys), (width, config.mlp_size))
@@ -372,21 +374,21 @@ def _block(weights, config, x, positions, theta, attend):
 def _linear(equation, x, weights, name, config):
   y = jnp.einsum(equation, x, weights[name].astype(config.dtype))
   bias = weights.get(f'{name}_bias')
-  return y if bias is None else y + bias.astype(config.dtype)
+  return y if bias is None else y + jnp.broadcast_to(bias.astype(config.dtype), y.shape)
 
 
 def _norm(weights, config, x):
   if config.norm == 'rmsnorm':
     return _rms(x, weights['scale'], config)
   y = jax.nn.standardize(x.astype(jnp.float32), epsilon=config.norm_eps)
-  scale, bias = weights['scale'].astype(jnp.float32), weights['bias'].astype(jnp.float32)
+  scale, bias = (jnp.broadcast_to(weights[n].astype(jnp.float32), y.shape) for n in ('scale', 'bias'))
   return (y * scale + bias).astype(config.dtype)
 
 
 def _rms(x, scale, config):
   x = x.astype(jnp.float32)
   x *= jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + config.norm_eps)
-  scale = scale.astype(jnp.float32)
+  scale = jnp.broadcast_to(scale.astype(jnp.float32), x.shape)
   return (x * (1 + scale if config.norm_offset else scale)).astype(config.dtype)
 
 

@@ -45,13 +45,21 @@ def completions(
   return rollout
 
 
-def solutions(task: Task, *, batch_size: int) -> Rollout:
+def solutions(task: Task, decoding: Decoding, *, batch_size: int) -> Rollout:
   """Draws training problems with their solutions as the actions, for supervised stages.
 
   Args:
     task: where problems come from.
+    decoding: as the scorer's.
     batch_size: rows B of the batch.
+  Raises:
+    ValueError: a solution is longer than the actions that are scored.
   """
+  if task.answer_columns > decoding.max_tokens:
+    raise ValueError(
+        f'solutions take up to {task.answer_columns} tokens, but decoding.max_tokens={decoding.max_tokens} '
+        'are scored; raise it'
+    )
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     del models
@@ -65,7 +73,7 @@ def demonstrations(problems: Batch) -> Batch:
   """Problems and their solutions as rows: `tokens, valid, action_mask, prompt_lengths, turns, groups`."""
   prompts, lengths, answers = (problems[k] for k in ('prompts', 'prompt_lengths', 'solutions'))
   num_rows, prompt_columns = prompts.shape
-  columns = jnp.arange(prompt_columns + answers.shape[1])
+  columns = jnp.arange(prompt_columns + answers.shape[1])[None]
   index = columns - lengths[:, None]
   answer = jnp.take_along_axis(answers, jnp.clip(index, 0, answers.shape[1] - 1), axis=1)
   action_mask = (index >= 0) & (index < answers.shape[1]) & (answer != 0)

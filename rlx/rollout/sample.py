@@ -134,9 +134,8 @@ def sample(
   out_logprobs = jnp.zeros((num_rows, decoding.max_tokens), jnp.float32)
   is_eos = lambda tokens: jnp.isin(tokens, jnp.array(decoding.eos_ids, jnp.int32))
   cache = transformer.empty_cache(config, num_rows, max(decoding.max_tokens - 1, 1))
-  carry = (
-      jnp.int32(1), tokens, is_eos(tokens), cache, write(out_tokens, 0, tokens), write(out_logprobs, 0, logprobs)
-  )
+  out_tokens, out_logprobs = write(out_tokens, 0, tokens), write(out_logprobs, 0, logprobs)
+  carry = (jnp.int32(1), tokens, is_eos(tokens), cache, out_tokens, out_logprobs)
 
   def unfinished(carry):
     column, _, done, *_ = carry
@@ -161,7 +160,7 @@ def _draw(params, config, decoding, keys, hidden, column):
   """One token a row, and its log-probability under the distribution that it was drawn from."""
   logits = transformer.logits(params, config, hidden)
   if decoding.min_tokens:
-    is_eos = jnp.isin(jnp.arange(config.vocab_size), jnp.array(decoding.eos_ids))
+    is_eos = jnp.isin(jnp.arange(config.vocab_size), jnp.array(decoding.eos_ids))[None]
     logits = jnp.where(is_eos & (column < decoding.min_tokens), -jnp.inf, logits)
   logits = decoding.adjust(logits)
   if decoding.temperature == 0:
@@ -178,7 +177,7 @@ def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, done, is_eos, 
   num_rows, max_tokens = out_tokens.shape
   prompts = jnp.repeat(prompts, group_size, axis=0)
   ended = jnp.cumsum(is_eos(out_tokens), axis=1) - is_eos(out_tokens) > 0  # behind the first end
-  columns = jnp.arange(prompts.shape[1] + max_tokens)
+  columns = jnp.arange(prompts.shape[1] + max_tokens)[None]
   index = columns - lengths[:, None]  # [B, T]: which completion token stands here
   inside = (index >= 0) & (index < max_tokens)
   pick = lambda x: jnp.take_along_axis(x, jnp.clip(index, 0, max_tokens - 1), axis=1)
@@ -200,7 +199,7 @@ def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, done, is_eos, 
 
 def actions(batch: Batch, array: jax.Array, num_columns: int) -> jax.Array:
   """[B, num_columns, ...]: the columns of `array` [B, T, ...] from each row's first action on."""
-  index = batch['prompt_lengths'][:, None] + jnp.arange(num_columns)
+  index = batch['prompt_lengths'][:, None] + jnp.arange(num_columns)[None]
   index = jnp.clip(index, 0, array.shape[1] - 1)
   return jnp.take_along_axis(array, index.reshape(index.shape + (1,) * (array.ndim - 2)), axis=1)
 
@@ -230,7 +229,7 @@ def score(
   num_rows, length = tokens.shape
   hidden, _ = transformer.forward(params, config, tokens)
   # Column t is predicted by the hidden state of column t - 1.
-  index = batch['prompt_lengths'][:, None] + jnp.arange(decoding.max_tokens)
+  index = batch['prompt_lengths'][:, None] + jnp.arange(decoding.max_tokens)[None]
   rows = jnp.arange(num_rows)[:, None]
   predicting = hidden[rows, jnp.clip(index - 1, 0, length - 1)]
   targets = tokens[rows, jnp.clip(index, 0, length - 1)]

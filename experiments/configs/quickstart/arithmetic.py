@@ -1,0 +1,115 @@
+"""A tiny character-level decoder learns two-digit addition: a little SFT, then GRPO with a verifier.
+
+    rlx --config=experiments/configs/quickstart/arithmetic.py --workdir=runs/quickstart
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing), `max_operand` and `operators` (the difficulty)."""
+  arg = parse_arg(arg, smoke=False, max_operand=99, operators='+')
+  config = ConfigDict()
+  config.seed = 0
+  config.population = {'size': 1}  # seeds trained side by side in one program
+  config.mesh = {'data': -1, 'fsdp': 1, 'tensor': 1}  # -1: all devices
+  config.stages = ('sft', 'main')
+
+  config.data = {
+      'name': 'arithmetic',
+      'max_operand': arg.max_operand,
+      'operators': arg.operators,
+      'held_out_share': 0.1,  # of all problems, never trained on
+  }
+  config.model = {
+      'num_layers': 2,
+      'width': 96,
+      'num_heads': 4,
+      'num_kv_heads': 4,
+      'head_size': 24,
+      'mlp_size': 192,
+      'context_length': 32,  # tokens
+      'norm': 'rmsnorm',
+      'norm_eps': 1e-6,
+      'norm_offset': False,
+      'post_norms': False,
+      'qk_norm': False,
+      'positions': 'rope',
+      'rope_theta': 100.0,  # rows are short
+      'local_rope_theta': 0.0,
+      'window': 0,
+      'global_every': 0,
+      'activation': 'silu',
+      'gated': True,
+      'qkv_bias': False,
+      'out_bias': False,
+      'tied': True,
+      'scale_embedding': False,
+      'query_scale': 0.0,
+      'attention_softcap': 0.0,
+      'logit_softcap': 0.0,
+      'dtype': 'float32',
+      'param_dtype': 'float32',
+      'remat': False,
+  }
+  config.score = {'chunk_tokens': 4096}  # tokens whose logits exist at one time
+
+  # Stage 2, at the top of the config: GRPO, on policy (one update a batch).
+  config.steps = 1200
+  config.params = {'policy': 'transformer'}
+  config.slow = ConfigDict()
+  config.decoding = {'max_tokens': 5, 'min_tokens': 0, 'temperature': 1.0, 'top_k': 0, 'top_p': 1.0}
+  config.rollout = {'name': 'completions', 'batch_size': 512, 'group_size': 8}
+  config.reward = {'name': 'verifier'}
+  config.algorithm = {
+      'name': 'grpo',
+      'clip_low': 0.2,
+      'clip_high': 0.2,
+      'kl_coef': 0.0,
+      'entropy_coef': 0.0,
+  }
+  config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
+  config.optimizer = {
+      'name': 'adamw',
+      'learning_rate': 1e-3,
+      'warmup_steps': 20,  # updates
+      'decay_steps': 1180,  # updates
+      'final_fraction': 0.1,
+      'b1': 0.9,
+      'b2': 0.98,
+      'eps': 1e-8,
+      'weight_decay': 0.0,
+      'clip_norm': 1.0,
+  }
+
+  # Stage 1: supervised, stopped long before it is good.
+  config.sft = {
+      'steps': 160,
+      'params': {'policy': 'transformer'},
+      'slow': ConfigDict(),
+      'decoding': {**config.decoding},
+      'rollout': {'name': 'solutions', 'batch_size': 256},
+      'reward': {'name': 'none'},
+      'algorithm': {'name': 'sft'},
+      'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1},
+      'optimizer': {**config.optimizer, 'learning_rate': 3e-3, 'decay_steps': 0},
+  }
+  config.sft.data = config.data  # the same object: an override reaches both
+
+  config.eval = {'every': 40, 'problems': 1000}  # steps; held-out problems, greedy
+  config.checkpoint = {'every': 40, 'keep': 3}  # steps; newest ones
+  config.log = {'steps_per_dispatch': 20, 'samples': 8}  # steps in one program; rows at each evaluation
+  if arg.smoke:
+    _shrink(config)
+  return config
+
+
+def _shrink(config: ConfigDict) -> None:
+  """A run of a few seconds that takes every path."""
+  config.steps = config.sft.steps = 4
+  config.rollout.batch_size = config.sft.rollout.batch_size = 16
+  config.eval = {'every': 2, 'problems': 16}
+  config.checkpoint = {'every': 2, 'keep': 2}
+  config.log = {'steps_per_dispatch': 2, 'samples': 2}

@@ -1,0 +1,118 @@
+"""`rlx --config=FILE --workdir=DIR [--config.key=value ...]`: a config becomes a run.
+
+Exit codes: 0 done; 75 stopped by a signal and saved, start the same command again; 2 the command or the
+config is wrong, do not retry. Anything else is a crash.
+"""
+
+import argparse
+import os
+from pathlib import Path
+import sys
+
+EXIT_DONE, EXIT_DO_NOT_RETRY, EXIT_REQUEUE = 0, 2, 75
+
+_NEXT = """\
+next  rlx --config={config}:{harder} --workdir={workdir}-harder
+      rlx --config={config} --workdir={workdir}-seeds --config.population.size=4
+      tensorboard --logdir={workdir}/tensorboard"""
+
+
+def main(argv: list[str] | None = None) -> int:
+  """Runs a command line; returns the exit code."""
+  argv = sys.argv[1:] if argv is None else argv
+  arguments, rest = _parser().parse_known_args(argv)
+  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
+  _use_compilation_cache()
+  from rlx import config as configs  # after the environment is set: these import jax
+
+  try:
+    config = configs.load(arguments.config)
+    for argument in rest:
+      configs.override(config, *_override(argument))
+    return _run(arguments, config, argv)
+  except configs.ConfigError as error:
+    print(f'rlx: {error}', file=sys.stderr)
+    return EXIT_DO_NOT_RETRY
+
+
+def _run(arguments, config, argv) -> int:
+  from rlx import config as configs
+
+  if arguments.dry_run:
+    from rlx.dry_run import dry_run
+
+    _fake_devices(config.mesh)
+    print(dry_run(configs.build(config)))
+    return EXIT_DONE
+  if not arguments.workdir:
+    raise configs.ConfigError('--workdir=DIR is missing: where the run writes, and resumes from')
+  from rlx import train
+
+  command = 'rlx ' + ' '.join(argv)
+  try:
+    outcome = train.train(config, arguments.workdir, quiet=arguments.quiet, command=command)
+  except train.NonFiniteError as error:
+    print(f'rlx: {error}', file=sys.stderr)
+    return EXIT_DO_NOT_RETRY
+  if not outcome.finished:
+    _say(arguments, f'stopped and saved at step {outcome.step}; the same command goes on from there')
+    return EXIT_REQUEUE
+  percent = lambda x: 'not measured' if x is None else f'{100 * x:.1f} %'
+  _say(arguments, f'held-out accuracy  before {percent(outcome.before)}  after {percent(outcome.after)}')
+  _say(arguments, f'done in {outcome.seconds:.0f} s  ->  {arguments.workdir}/curve.png, report.html')
+  return EXIT_DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+  parser = argparse.ArgumentParser(
+      prog='rlx',
+      allow_abbrev=False,
+      description='Train from a config. Any value of it can be set: --config.algorithm.clip_high=0.28',
+  )
+  parser.add_argument(
+      '--config', required=True, metavar='FILE[:ARG]', help='a Python file with get_config(arg)'
+  )
+  parser.add_argument('--workdir', metavar='DIR', help='where the run writes, and resumes from')
+  parser.add_argument('--dry_run', action='store_true', help='print sizes and FLOPs, and run nothing')
+  parser.add_argument('--quiet', action='store_true', help='print errors only')
+  return parser
+
+
+def _override(argument: str) -> tuple[str, str]:
+  from rlx.config import ConfigError
+
+  name, equals, value = argument.partition('=')
+  if not name.startswith('--config.') or not equals:
+    raise ConfigError(
+        f'{argument!r} is not understood; options are --config, --workdir, --dry_run, --quiet '
+        'and --config.key=value'
+    )
+  return name.removeprefix('--config.'), value
+
+
+def _use_compilation_cache() -> None:
+  """Compiled programs outlive the process, so that a second start takes seconds."""
+  import jax
+
+  if jax.config.jax_compilation_cache_dir is None:
+    cache = Path(os.environ.get('XDG_CACHE_HOME', Path.home() / '.cache')) / 'rlx' / 'compiled'
+    jax.config.update('jax_compilation_cache_dir', str(cache))
+  jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.5)
+
+
+def _fake_devices(mesh) -> None:
+  """On a CPU, as many devices as a fixed mesh asks for: a dry run needs no real ones."""
+  import jax
+
+  size = max(mesh.data, 1) * mesh.fsdp * mesh.tensor
+  if size > 1 and os.environ.get('JAX_PLATFORMS', 'cpu') == 'cpu':
+    jax.config.update('jax_num_cpu_devices', size)
+
+
+def _say(arguments, text: str) -> None:
+  if not arguments.quiet:
+    print(text)
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,429 @@
+"""From a config to a run: loading, overriding, and building the pieces that a config names.
+
+A config is the record of a result. Its sections are calls: `name` is the function and the rest are exactly
+its keyword-only arguments, so that a missing, misspelt or unused value is an error and none has a hidden
+default. A name is a module path (`grpo` is `rlx.algorithms.grpo.grpo`; a name with dots is taken from your
+own package), so that there is nothing to register. What a function needs beside numbers (the task, the
+sampler, a scorer) it asks for by the name of a positional parameter.
+
+A run is one or more stages. `stages` names them in order: `main` is made of the sections at the top of the
+config; any other name is a section that holds the same sections again. A stage hands its models on.
+"""
+
+import ast
+from collections.abc import Callable, Mapping
+import dataclasses
+import difflib
+import functools
+import importlib
+import importlib.util
+import inspect
+from pathlib import Path
+import pkgutil
+from typing import Any
+import zlib
+
+import jax
+import jax.numpy as jnp
+from ml_collections import ConfigDict
+import optax
+
+from rlx import evaluate as evaluation
+from rlx import sharding, step
+from rlx.envs.text import EOS_ID, PAD_ID, Task
+from rlx.models import heads, transformer
+from rlx.models.transformer import TransformerConfig
+from rlx.rollout import sample
+from rlx.rollout.sample import Decoding
+from rlx.types import Algorithm, Key, Models, State
+
+RUN_SECTIONS = frozenset(
+    {'seed', 'population', 'mesh', 'model', 'score', 'stages', 'eval', 'checkpoint', 'log'}
+)
+STAGE_SECTIONS = frozenset(
+    {'steps', 'data', 'decoding', 'rollout', 'reward', 'algorithm', 'updates', 'optimizer', 'params', 'slow'}
+)
+
+
+class ConfigError(ValueError):
+  """A config that cannot run: one line with the value, the limit and what to do."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Checkpointing:
+  """The `checkpoint` section.
+
+  Attributes:
+    every: train steps between checkpoints; a multiple of `log.steps_per_dispatch`.
+    keep: how many of the newest are kept.
+  """
+
+  every: int
+  keep: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Logging:
+  """The `log` section.
+
+  Attributes:
+    steps_per_dispatch: train steps in one program; divides everything that is counted in steps.
+    samples: rows of training samples and held-out transcripts written at each evaluation.
+  """
+
+  steps_per_dispatch: int
+  samples: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Stage:
+  """One stage of a run; it takes the steps after `first_step` up to `last_step`."""
+
+  name: str
+  first_step: int
+  last_step: int
+  algorithm: Algorithm
+  optimizer: optax.GradientTransformation
+  train_step: step.TrainStep
+  makers: Mapping[str, Callable]  # how a model can begin
+  params: Mapping[str, str]  # trained model -> how it begins, if no earlier stage hands it on
+  slow: Mapping[str, str]  # lagging model -> the model it begins as a copy of
+
+  def enter(self, models: Models, key: Key, run_key: Key, at_step: jax.Array) -> State:
+    """The state at the start of the stage: models handed on or made, a fresh optimizer, an empty world.
+
+    Args:
+      models: of the stage before; empty for the first.
+      key: for models that are made here.
+      run_key: the key that the state carries.
+      at_step: [] int32, train steps taken so far.
+    """
+    params, slow = {}, {}
+    for name, how in self.params.items():
+      name_key = jax.random.fold_in(key, zlib.crc32(name.encode()) % 2**31)
+      params[name] = models[name] if name in models else self.makers[how](name_key, {**models, **params})
+    for name, source in self.slow.items():
+      if source not in params and source not in models:
+        raise ConfigError(f'slow.{name} copies {source!r}, which is none of {sorted({**models, **params})}')
+      slow[name] = jax.tree.map(jnp.copy, {**models, **params}[source])
+    return State(
+        step=at_step, params=params, slow=slow, opt_state=self.optimizer.init(params), world={}, key=run_key
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+  """Everything that the train loop needs, built from one config."""
+
+  config: ConfigDict
+  task: Task
+  model: TransformerConfig
+  mesh: jax.sharding.Mesh
+  population: int
+  stages: tuple[Stage, ...]
+  evaluate: Callable[[Any], tuple[dict, dict]]
+  checkpoint: Checkpointing
+  log: Logging
+  eval_every: int
+
+  @property
+  def num_steps(self) -> int:
+    return self.stages[-1].last_step
+
+
+# --- loading ------------------------------------------------------------------------------------------------
+
+
+def load(path: str) -> ConfigDict:
+  """The config of a file, `experiments/configs/x.py` or `x.py:argument`.
+
+  Raises:
+    ConfigError: there is no such file, or it has no `get_config`.
+  """
+  filename, _, argument = path.partition(':')
+  if not Path(filename).is_file():
+    raise ConfigError(f'--config={filename}: no such file (the working directory is {Path.cwd()})')
+  spec = importlib.util.spec_from_file_location('rlx_config', filename)
+  module = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(module)
+  if not hasattr(module, 'get_config'):
+    raise ConfigError(f'--config={filename} defines no get_config(arg)')
+  return module.get_config(argument).lock()
+
+
+def parse_arg(argument: str, **defaults):
+  """The value of a config's argument: `get_config('smoke=1,layers=4')` over defaults, with their types.
+
+  A name without `=` is True. Raises `ConfigError` for a name that is not among the defaults.
+  """
+  values = ConfigDict(defaults)
+  for part in filter(None, argument.split(',')):
+    name, equals, text = part.partition('=')
+    override(values, name, text if equals else 'True')
+  return values
+
+
+def override(config: ConfigDict, path: str, text: str) -> None:
+  """Sets one value from the command line, keeping its type.
+
+  Args:
+    config: changed in place.
+    path: dotted, e.g. `algorithm.clip_high`.
+    text: the value as written.
+  Raises:
+    ConfigError: an unknown key (with the nearest name), or a value of another type.
+  """
+  *sections, key = path.split('.')
+  section = config
+  for i, name in enumerate([*sections, key]):
+    if not isinstance(section, ConfigDict) or name not in section:
+      raise ConfigError(_unknown_key(config, '.'.join([*sections, key][: i + 1]), path))
+    parent, section = section, section[name]
+  if isinstance(section, ConfigDict):
+    raise ConfigError(f'--config.{path} is a section; set one of its values: {", ".join(section)}')
+  parent[key] = _parse(path, text, section)
+
+
+def _parse(path, text, old):
+  kind = type(old)
+  try:
+    if kind is str:
+      return text
+    if kind is bool:
+      return {'true': True, '1': True, 'false': False, '0': False}[text.lower()]
+    value = ast.literal_eval(text)
+    if kind is float and type(value) is int:
+      return float(value)
+    if type(value) is kind:
+      return value
+  except (ValueError, SyntaxError, KeyError):
+    pass
+  raise ConfigError(f'--config.{path}={text}: needs {kind.__name__}, like the {old!r} in the file')
+
+
+def _unknown_key(config, prefix, path):
+  known = [key for key, _ in _flatten(config)]
+  nearest = difflib.get_close_matches(path, known, n=1, cutoff=0.4)
+  hint = f'; did you mean {nearest[0]}?' if nearest else ''
+  return f'--config.{path}: the config has no {prefix!r}{hint}'
+
+
+def _flatten(config: Mapping, prefix: str = ''):
+  for key, value in config.items():
+    if isinstance(value, Mapping | ConfigDict):
+      yield from _flatten(value, f'{prefix}{key}.')
+    else:
+      yield f'{prefix}{key}', value
+
+
+def differences(old: Mapping, new: Mapping) -> list[str]:
+  """`key: old -> new` for every value in which two configs (as dicts) differ."""
+  old, new = dict(_flatten(old)), dict(_flatten(new))
+  changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+  return [f'{key}: {old.get(key, "(absent)")!r} -> {new.get(key, "(absent)")!r}' for key in changed]
+
+
+# --- building -----------------------------------------------------------------------------------------------
+
+
+def resolve(name: str, package: str) -> Callable:
+  """The function that a name in a config means.
+
+  `grpo` in `rlx.algorithms` is the function `grpo` of the module `rlx.algorithms.grpo`, or else of the module
+  `rlx.algorithms` itself; a name with dots, such as `yours.algorithms.mine`, is looked up from the top.
+
+  Raises:
+    ConfigError: there is no such module or function.
+  """
+  path = name if '.' in name else f'{package}.{name}'
+  function = path.rpartition('.')[2]
+  for module_name in (path, path.rpartition('.')[0]):
+    try:
+      module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+      if not module_name.startswith(error.name or ''):
+        raise  # the module is there, and imports something that is not
+      continue
+    if callable(found := getattr(module, function, None)):
+      return found
+  siblings = getattr(importlib.import_module(package), '__path__', None)
+  names = [module.name for module in pkgutil.iter_modules(siblings)] if siblings else []
+  nearest = difflib.get_close_matches(function, names, n=1)
+  hint = f'; did you mean {nearest[0]!r}?' if nearest else ''
+  raise ConfigError(f'name={name!r}: there is no function {function!r} in {path}{hint}')
+
+
+def call(function: Callable, section: Mapping, where: str, parts: Mapping[str, Any] | None = None):
+  """Calls a function with the values of a section as its keyword-only arguments.
+
+  Args:
+    function: positional parameters are taken from `parts` by name; keyword-only ones that have no default
+      must be in the section, and the section may hold nothing else (`name` aside).
+    section: of the config.
+    where: the section's name, for errors.
+    parts: what the framework has built so far; values may be thunks, which are called when asked for.
+  Raises:
+    ConfigError: missing or unknown values, or values that the function refuses.
+  """
+  parameters = inspect.signature(function).parameters.values()
+  wanted = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
+  given = {key: value for key, value in section.items() if key != 'name'}
+  _require_keys(given.keys(), wanted, where, f'{function.__name__}()')
+  positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+  unknown = [name for name in positional if name not in (parts or {})]
+  if unknown:
+    raise ConfigError(f'{function.__name__}() asks for {unknown}; known parts are {sorted(parts or {})}')
+  try:
+    return function(*(parts[name]() for name in positional), **given)
+  except ConfigError:
+    raise
+  except ValueError as error:
+    raise ConfigError(f'config.{where}: {error}') from error
+
+
+def _require_keys(given, wanted, where, who):
+  unknown, missing = sorted(set(given) - wanted), sorted(wanted - set(given))
+  if unknown:
+    nearest = difflib.get_close_matches(unknown[0], wanted, n=1)
+    hint = f'; did you mean {nearest[0]!r}?' if nearest else ''
+    raise ConfigError(f'config.{where} has {unknown}, which {who} does not know{hint}')
+  if missing:
+    raise ConfigError(f'config.{where} lacks {missing}, which {who} needs')
+
+
+def build(config: ConfigDict) -> Run:
+  """The run that a config describes; nothing is computed yet.
+
+  Raises:
+    ConfigError: the config cannot run; one line with the value, the limit and what to do.
+  """
+  names = tuple(config.stages)
+  if not names or names[-1] != 'main' or not all(isinstance(name, str) for name in names):
+    raise ConfigError(f"stages={names!r} must name sections and end with 'main', the sections at the top")
+  own = {name for name in names if name != 'main'}
+  _require_keys(config.keys(), RUN_SECTIONS | STAGE_SECTIONS | own, 'stages', 'a run')
+  log = call(Logging, config.log, 'log')
+  mesh = call(sharding.make_mesh, config.mesh, 'mesh')
+  task = call(resolve(config.data.name, 'rlx.envs'), config.data, 'data')
+  model = _build_model(config.model, task)
+  stages, first_step = [], 0
+  for name in names:
+    stage = _build_stage(config, name, first_step, model, mesh)
+    stages.append(stage)
+    first_step = stage.last_step
+  checkpoint = call(Checkpointing, config.checkpoint, 'checkpoint')
+  eval_section = {key: value for key, value in config.eval.items() if key != 'every'}
+  parts = _parts(config, config, model)
+  evaluate = call(_evaluation(parts, log), eval_section, 'eval')
+  run = Run(
+      config=config, task=task, model=model, mesh=mesh, population=config.population.size,
+      stages=tuple(stages), evaluate=evaluate, checkpoint=checkpoint, log=log, eval_every=config.eval.every,
+  )
+  _check_counts(run)
+  return run
+
+
+def _evaluation(parts, log):
+  def evaluate(*, problems: int):
+    return evaluation.make_evaluate(
+        parts['task'](), parts['config'](), parts['decoding'](), problems=problems, transcripts=log.samples
+    )
+
+  return evaluate
+
+
+def _build_model(section, task: Task) -> TransformerConfig:
+  fields = {field.name for field in dataclasses.fields(TransformerConfig)} - {'vocab_size'}
+  _require_keys(section.keys(), fields, 'model', 'TransformerConfig')
+  try:
+    return TransformerConfig(vocab_size=task.vocab_size, **section)
+  except ValueError as error:
+    raise ConfigError(f'config.model: {error}') from error
+
+
+def _parts(config, stage, model) -> dict[str, Callable]:
+  """What the functions of a stage may ask for, by name; each is built when it is asked for."""
+  task = functools.cache(lambda: call(resolve(stage.data.name, 'rlx.envs'), stage.data, 'data'))
+  make_decoding = functools.partial(Decoding, eos_ids=(EOS_ID,), pad_id=PAD_ID)
+  decoding = functools.cache(lambda: make_decoding(**stage.decoding))
+  parts = {'task': task, 'config': lambda: model, 'decoding': decoding}
+  parts['score'] = lambda: lambda params, batch: sample.score(
+      params, model, batch, decoding=decoding(), chunk_size=config.score.chunk_tokens
+  )
+  parts['value'] = lambda: lambda params, batch: heads.values(params, model, batch)
+  parts['rollout'] = lambda: call(
+      resolve(stage.rollout.name, 'rlx.rollout.prompts'), stage.rollout, 'rollout', parts
+  )
+  parts['reward'] = lambda: call(
+      resolve(stage.reward.name, 'rlx.rewards'), stage.reward, 'reward', parts
+  )
+  return parts
+
+
+def _build_stage(config, name, first_step, model, mesh) -> Stage:
+  section = config if name == 'main' else config[name]
+  if name != 'main':
+    _require_keys(section.keys(), STAGE_SECTIONS, name, 'a stage')
+  parts = _parts(config, section, model)
+  decoding_fields = {field.name for field in dataclasses.fields(Decoding)} - {'eos_ids', 'pad_id'}
+  _require_keys(section.decoding.keys(), decoding_fields, 'decoding', 'Decoding')
+  if parts['task']().vocab_size != model.vocab_size:
+    raise ConfigError(f'config.{name}.data has another alphabet than config.data; stages share one model')
+  algorithm = call(
+      resolve(section.algorithm.name, 'rlx.algorithms'), section.algorithm, 'algorithm', parts
+  )
+  optimizer = call(resolve(section.optimizer.name, 'rlx.optimizers'), section.optimizer, 'optimizer')
+  update_fields = {'epochs', 'minibatches', 'microbatches'}
+  _require_keys(section.updates.keys(), update_fields, 'updates', 'make_train_step()')
+  _check_rows(section, mesh)
+  makers = _model_makers(model)
+  if unknown := set(section.params.values()) - makers.keys():
+    raise ConfigError(f'config.params: {sorted(unknown)} is none of {sorted(makers)}')
+  return Stage(
+      name=section.algorithm.name if name == 'main' else name,
+      first_step=first_step,
+      last_step=first_step + section.steps,
+      algorithm=algorithm,
+      optimizer=optimizer,
+      train_step=step.make_train_step(algorithm, optimizer, **section.updates),
+      makers=makers,
+      params=section.params.to_dict(),
+      slow=section.slow.to_dict(),
+  )
+
+
+def _model_makers(model: TransformerConfig) -> dict[str, Callable]:
+  """What `params` may say of a model that no earlier stage hands on: (key, models so far) -> parameters."""
+  return {
+      'transformer': lambda key, models: transformer.init(key, model),
+      'critic': lambda key, models: heads.init_value(models['policy']),
+  }
+
+
+def _check_rows(section, mesh):
+  """Rows must divide into minibatches, micro-batches and devices."""
+  rows, updates = section.rollout.batch_size, section.updates
+  if min(updates.epochs, updates.minibatches, updates.microbatches) < 1:
+    raise ConfigError(f'config.updates: {updates.to_dict()} must be at least 1 each')
+  devices = mesh.shape['data'] * mesh.shape['fsdp']
+  if rows % devices:
+    raise ConfigError(
+        f'rollout.batch_size={rows} is not divisible by the {devices} devices of mesh.data x mesh.fsdp; '
+        f'the nearest is {max(round(rows / devices), 1) * devices}'
+    )
+
+
+def _check_counts(run: Run) -> None:
+  """Everything that is counted in steps is a multiple of the steps in a dispatch."""
+  per_dispatch = run.log.steps_per_dispatch
+  counts = {'eval.every': run.eval_every, 'checkpoint.every': run.checkpoint.every}
+  counts |= {f'steps of stage {s.name!r}': s.last_step - s.first_step for s in run.stages}
+  for name, count in counts.items():
+    if count < 1 or count % per_dispatch:
+      raise ConfigError(
+          f'{name}={count} is not a positive multiple of log.steps_per_dispatch={per_dispatch}'
+      )
+  if run.population < 1:
+    raise ConfigError(f'population.size={run.population} must be at least 1')
+  if run.checkpoint.keep < 2:
+    raise ConfigError(f'checkpoint.keep={run.checkpoint.keep}: keep at least 2, one to fall back to')

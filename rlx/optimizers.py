@@ -1,0 +1,54 @@
+"""Optimizers by name, for configs: optax chains whose every number is written.
+
+All of them skip an update that is infinite or NaN, and count how many they skipped in a row; the train loop
+stops a run that goes on like this (`optax.apply_if_finite` by itself would apply the NaN in the end).
+"""
+
+import jax.numpy as jnp
+import optax
+
+
+def adamw(
+    *,
+    learning_rate: float,
+    warmup_steps: int,
+    decay_steps: int,
+    final_fraction: float,
+    b1: float,
+    b2: float,
+    eps: float,
+    weight_decay: float,
+    clip_norm: float,
+) -> optax.GradientTransformation:
+  """AdamW with warm-up, linear decay, clipping by global norm, and the guard against NaN.
+
+  Args:
+    learning_rate: its highest value.
+    warmup_steps: updates over which it rises linearly from 0.
+    decay_steps: updates after the warm-up over which it falls linearly; 0 keeps it constant.
+    final_fraction: of the highest value, where the decay ends.
+    b1: decay of the first moment.
+    b2: decay of the second moment.
+    eps: added to the root of the second moment.
+    weight_decay: decoupled, times the learning rate.
+    clip_norm: the largest global norm of a gradient.
+  """
+  schedule = optax.join_schedules(
+      [
+          optax.linear_schedule(0.0, learning_rate, max(warmup_steps, 1)),
+          optax.linear_schedule(learning_rate, learning_rate * final_fraction, decay_steps)
+          if decay_steps else optax.constant_schedule(learning_rate),
+      ],
+      [warmup_steps],
+  )
+  return finite(
+      optax.chain(
+          optax.clip_by_global_norm(clip_norm),
+          optax.adamw(schedule, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay),
+      )
+  )
+
+
+def finite(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+  """Skips updates that are infinite or NaN, however many; `optimizer/nonfinite_updates` counts them."""
+  return optax.apply_if_finite(optimizer, max_consecutive_errors=jnp.iinfo(jnp.int32).max)
