@@ -9,8 +9,8 @@ from rlx.config import parse_arg
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing), `max_operand` and `operators` (the difficulty)."""
-  arg = parse_arg(arg, smoke=False, max_operand=99, operators='+')
+  """Arguments: `smoke` (seconds, learns nothing); `digits` and `operators` (the difficulty)."""
+  arg = parse_arg(arg, smoke=False, digits=2, operators='+')
   config = ConfigDict()
   config.seed = 0
   config.population = {'size': 1}  # seeds trained side by side in one program
@@ -19,17 +19,18 @@ def get_config(arg: str = '') -> ConfigDict:
 
   config.data = {
       'name': 'arithmetic',
-      'max_operand': arg.max_operand,
+      'min_operand': 10 ** (arg.digits - 1),
+      'max_operand': 10**arg.digits - 1,
       'operators': arg.operators,
       'held_out_share': 0.1,  # of all problems, never trained on
   }
   config.model = {
       'num_layers': 2,
-      'width': 96,
+      'width': 64,
       'num_heads': 4,
       'num_kv_heads': 4,
-      'head_size': 24,
-      'mlp_size': 192,
+      'head_size': 16,
+      'mlp_size': 128,
       'context_length': 32,  # tokens
       'norm': 'rmsnorm',
       'norm_eps': 1e-6,
@@ -57,10 +58,10 @@ def get_config(arg: str = '') -> ConfigDict:
   config.score = {'chunk_tokens': 4096}  # tokens whose logits exist at one time
 
   # Stage 2, at the top of the config: GRPO, on policy (one update a batch).
-  config.steps = 1200
+  config.steps = 1600
   config.params = {'policy': 'transformer'}
   config.slow = ConfigDict()
-  config.decoding = {'max_tokens': 5, 'min_tokens': 0, 'temperature': 1.0, 'top_k': 0, 'top_p': 1.0}
+  config.decoding = {'max_tokens': arg.digits + 2, 'min_tokens': 0, 'temperature': 1.0, 'top_k': 0, 'top_p': 1.0}
   config.rollout = {'name': 'completions', 'batch_size': 512, 'group_size': 8}
   config.reward = {'name': 'verifier'}
   config.algorithm = {
@@ -73,12 +74,12 @@ def get_config(arg: str = '') -> ConfigDict:
   config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
   config.optimizer = {
       'name': 'adamw',
-      'learning_rate': 1e-3,
+      'learning_rate': 1.5e-3,
       'warmup_steps': 20,  # updates
-      'decay_steps': 1180,  # updates
+      'decay_steps': 1580,  # updates
       'final_fraction': 0.1,
       'b1': 0.9,
-      'b2': 0.98,
+      'b2': 0.95,
       'eps': 1e-8,
       'weight_decay': 0.0,
       'clip_norm': 1.0,
@@ -86,15 +87,15 @@ def get_config(arg: str = '') -> ConfigDict:
 
   # Stage 1: supervised, stopped long before it is good.
   config.sft = {
-      'steps': 160,
+      'steps': 200,
       'params': {'policy': 'transformer'},
       'slow': ConfigDict(),
       'decoding': {**config.decoding},
-      'rollout': {'name': 'solutions', 'batch_size': 256},
+      'rollout': {'name': 'solutions', 'batch_size': 128},
       'reward': {'name': 'none'},
       'algorithm': {'name': 'sft'},
       'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1},
-      'optimizer': {**config.optimizer, 'learning_rate': 3e-3, 'decay_steps': 0},
+      'optimizer': {**config.optimizer, 'learning_rate': 5e-3, 'decay_steps': 0},
   }
   config.sft.data = config.data  # the same object: an override reaches both
 
