@@ -1,18 +1,26 @@
 """Checkpoints of a run: orbax writes the arrays, our own digests say whether they are still true.
 
-Orbax restores a flipped bit without a word. So beside the arrays of a `State` each step holds a manifest:
-shape, dtype and xxh3 digest of every array, the environment, and a digest of the manifest itself. `save`
-writes one; `restore` believes nothing that does not verify, moves what is damaged aside and falls back to
-the step before. Nothing is deleted for being damaged.
+Orbax restores a flipped bit without a word. So beside the arrays of a `State` a step keeps the xxh3 digest of
+every array and of every file. `save` writes them; `restore` believes nothing that does not verify, moves
+what is damaged aside and falls back to the step before. Nothing is deleted for being damaged.
 
-Orbax's manager makes steps atomic and keeps the last few. It runs synchronously, in a thread of our own: for
-1 MB in 60 arrays its asynchronous mode blocks a train step for 13 ms and takes 130 ms in all, ours 2 and
-90 (2 cores), and an error is one exception instead of threads that wait for each other. Importing orbax
-costs 0.2 s. One process copies whole arrays; a run over several hosts needs another way to copy them.
+    checkpoints/120/arrays/        orbax: path in the state, such as `params/policy/query` -> array
+    checkpoints/120/manifest.json  shapes, dtypes, digests, environment, `extra`
+    checkpoints/120/manifest.xxh3  digest of the manifest
+    checkpoints.damaged/100/
+
+A step is written as `120.partial` and renamed once it is whole, so that a kill leaves whole steps only.
+
+Why a thread of our own around orbax's plain checkpointer, and not its `CheckpointManager`: for 1 MB in 60
+arrays, the manager's asynchronous save blocks a train step for 13 to 16 ms, ours for 2 (both take about 0.1 s
+in all, on 2 busy cores); an error is one exception, not threads that wait for each other; and only whoever
+renames the step can put digests of its files inside. Importing orbax costs 0.2 s after JAX.
+One process copies whole arrays: a run over several hosts needs another `_copy_to_host`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import concurrent.futures
+import hashlib
 import itertools
 import json
 import os
@@ -30,7 +38,10 @@ import xxhash
 
 from rlx.types import State
 
-Arrays = dict[str, np.ndarray]  # path in the state, such as `params/policy/layers/query` -> array
+Arrays = dict[str, np.ndarray]  # by path in the state
+
+_MANIFEST = 'manifest.json'
+_MANIFEST_DIGEST = 'manifest.xxh3'
 
 
 class _Damaged(Exception):
@@ -41,7 +52,7 @@ class Checkpoints:
   """Saved states of one run: orbax for the arrays, our own digests for the truth."""
 
   def __init__(self, directory: str | os.PathLike, *, keep: int):
-    """Opens or makes a directory; what an interrupted save left in it is cleaned up.
+    """Opens or makes a directory; what an interrupted save left in it is removed.
 
     Args:
       directory: holds a folder for each step; damaged ones go to its sibling `<directory>.damaged`.
@@ -51,13 +62,11 @@ class Checkpoints:
       raise ValueError(f'keep={keep} checkpoints; keep at least 1')
     self._directory = pathlib.Path(directory).absolute()
     self._damaged = self._directory.with_name(self._directory.name + '.damaged')
-    options = ocp.CheckpointManagerOptions(
-        max_to_keep=keep,
-        cleanup_tmp_directories=True,
-        enable_async_checkpointing=False,
-        lightweight_initialize=True,  # else it parses a file of every step, which may be damaged
-    )
-    self._manager = ocp.CheckpointManager(self._directory, options=options)
+    self._keep = keep
+    self._directory.mkdir(parents=True, exist_ok=True)
+    for partial in self._directory.glob('*.partial'):
+      shutil.rmtree(partial)
+    self._orbax = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
     self._worker = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix='checkpoint')
     self._pending = None
 
@@ -84,8 +93,8 @@ class Checkpoints:
     step = _step_of(state)
     extra = json.loads(json.dumps(extra))  # a private copy, as `restore` will return it
     if not self._is_intact(step):
-      body = {'step': step, 'extra': extra, 'environment': _environment(), 'arrays': _describe(state)}
-      self._pending = self._worker.submit(self._write, body, _copy_to_host(state))
+      manifest = {'step': step, 'extra': extra, 'environment': _environment(), 'arrays': _describe(state)}
+      self._pending = self._worker.submit(self._write, manifest, _copy_to_host(state))
 
   def restore(self, like: Callable[[int], State], say: Callable[[str], None]) -> tuple[State, dict] | None:
     """The newest state that verifies, and its `extra`; None where the directory holds no checkpoint.
@@ -97,19 +106,19 @@ class Checkpoints:
       ValueError: every checkpoint is damaged, or an undamaged one holds other arrays than `like`.
     """
     self.wait()
-    steps = sorted(self._manager.all_steps(), reverse=True)
+    steps = self._steps()
     for step, older in itertools.zip_longest(steps, steps[1:]):
       try:
-        body, arrays = self._read(step)
+        manifest, arrays = self._read(step)
       except _Damaged as damage:
         then = 'no older one is left' if older is None else f'falling back to step {older}'
         say(f'checkpoint of step {step} is damaged ({damage}); moved to {self._move_aside(step)}, {then}')
         continue
       target = like(step)
-      _check_fit(step, body['arrays'], _describe(target))
+      _check_fit(step, manifest['arrays'], _describe(target))
       state = _place(arrays, target)
-      say(f'resumed from step {step} ({_fidelity(body["environment"])})')
-      return state, body['extra']
+      say(f'resumed from step {step} ({_fidelity(manifest["environment"])})')
+      return state, manifest['extra']
     if steps:
       raise ValueError(
           f'every checkpoint in {self._directory} was damaged (steps {steps}); they are in {self._damaged}: '
@@ -131,22 +140,33 @@ class Checkpoints:
       self.wait()
     finally:
       self._worker.shutdown()
-      self._manager.close()
+      self._orbax.close()
 
-  def _write(self, body: dict, arrays: Arrays) -> None:
-    """Runs in the background: digests, then orbax."""
-    for path, entry in body['arrays'].items():
-      entry['digest'] = _digest(arrays[path])
+  def _steps(self) -> list[int]:
+    """The whole steps, newest first."""
+    names = (path.name for path in self._directory.iterdir())
+    return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
+
+  def _write(self, manifest: dict, arrays: Arrays) -> None:
+    """Runs in the background: a step under another name, its own name, and then the oldest go."""
+    step = manifest['step']
+    partial = self._directory / f'{step}.partial'
     stored = {path: array for path, array in arrays.items() if array.size}  # orbax refuses empty ones
-    items = ocp.args.Composite(
-        state=ocp.args.PyTreeSave(stored),
-        manifest=ocp.args.JsonSave({'body': body, 'digest': _digest_json(body)}),
-    )
-    self._manager.save(body['step'], args=items, force=True)  # force: also a step before the latest
+    self._orbax.save(partial / 'arrays', args=ocp.args.PyTreeSave(stored), force=True)
+    for path, entry in manifest['arrays'].items():
+      entry['digest'] = _digest(arrays[path])
+    manifest['files'] = _file_digests(partial)
+    text = json.dumps(manifest, indent=1).encode()
+    (partial / _MANIFEST).write_bytes(text)
+    (partial / _MANIFEST_DIGEST).write_text(_digest(text))
+    partial.rename(self._directory / str(step))
+    others = [other for other in self._steps() if other != step]
+    for old in others[self._keep - 1 :]:
+      shutil.rmtree((self._directory / str(old)).rename(self._directory / f'{old}.partial'))
 
   def _is_intact(self, step: int) -> bool:
     """Whether a step is there and verifies; one that does not is moved aside."""
-    if step not in self._manager.all_steps():
+    if step not in self._steps():
       return False
     try:
       self._read(step)
@@ -156,23 +176,25 @@ class Checkpoints:
     return True
 
   def _read(self, step: int) -> tuple[dict, Arrays]:
-    """The body of the manifest and the arrays of a step, all verified; raises `_Damaged`."""
-    try:
-      manifest = ocp.args.Composite(manifest=ocp.args.JsonRestore())
-      body = _checked_body(self._manager.restore(step, args=manifest)['manifest'], step)
-      entries = {path: entry for path, entry in body['arrays'].items() if 0 not in entry['shape']}
-      as_numpy = {path: ocp.RestoreArgs(restore_type=np.ndarray) for path in entries}
-      state = ocp.args.Composite(state=ocp.args.PyTreeRestore(restore_args=as_numpy))
-      arrays = dict(self._manager.restore(step, args=state)['state'])
-      for path, entry in body['arrays'].items():
-        if path not in entries:
-          arrays[path] = np.empty(entry['shape'], _stored_dtype(entry))
-        _check_array(path, entry, arrays[path])
-      return body, arrays
-    except _Damaged:
-      raise
-    except Exception as error:  # damaged files make orbax raise nearly anything
-      raise _Damaged(f'{type(error).__name__}: {" ".join(str(error).split())[:160]}') from error
+    """The manifest and the arrays of a step, all verified; raises `_Damaged`.
+
+    Files come first: orbax prints pages about damaged ones, from threads that outlive the call. What it
+    raises on sound files is no damage, and is not caught.
+    """
+    folder = self._directory / str(step)
+    manifest = _read_manifest(folder, step)
+    entries = manifest['arrays']
+    as_numpy = ocp.RestoreArgs(restore_type=np.ndarray)
+    stored = {path: as_numpy for path, entry in entries.items() if 0 not in entry['shape']}
+    arrays = self._orbax.restore(folder / 'arrays', args=ocp.args.PyTreeRestore(restore_args=stored))
+    for path, entry in entries.items():
+      dtype = jnp.dtype('uint32' if entry['dtype'].startswith('key<') else entry['dtype'])
+      array = arrays[path] if path in stored else np.empty(entry['shape'], dtype)
+      if (array.dtype, list(array.shape)) != (dtype, entry['shape']):
+        raise _Damaged(f'{path}: {array.dtype}{list(array.shape)} is not {dtype}{entry["shape"]}')
+      _check_digest(path, _digest(array), entry['digest'])
+      arrays[path] = array
+    return manifest, arrays
 
   def _move_aside(self, step: int) -> str:
     """Moves a damaged step to a free name among its like; returns where, for a person to read."""
@@ -180,8 +202,44 @@ class Checkpoints:
     names = itertools.chain([str(step)], (f'{step}.{count}' for count in itertools.count(1)))
     place = next(self._damaged / name for name in names if not (self._damaged / name).exists())
     shutil.move(self._directory / str(step), place)
-    self._manager.reload()
     return f'{self._damaged.name}/{place.name}'
+
+
+def _read_manifest(folder: pathlib.Path, step: int) -> dict:
+  """The manifest of a step, true to its digest and to the files that it is of; raises `_Damaged`."""
+  try:
+    text = (folder / _MANIFEST).read_bytes()
+    _check_digest(_MANIFEST, _digest(text), (folder / _MANIFEST_DIGEST).read_text(errors='replace'))
+    manifest, files = json.loads(text), _file_digests(folder)
+  except OSError as error:
+    raise _Damaged(f'{pathlib.Path(error.filename or folder).name}: {error.strerror}') from error
+  if manifest['step'] != step:
+    raise _Damaged(f'{_MANIFEST} is of step {manifest["step"]}')
+  for name, digest in manifest['files'].items():
+    if name not in files:
+      raise _Damaged(f'{name} is missing')
+    _check_digest(name, files[name], digest)
+  return manifest
+
+
+def _file_digests(folder: pathlib.Path) -> dict[str, str]:
+  """Digest of every file that orbax wrote, by its path in the folder of the step."""
+  digests = {}
+  for path in sorted(path for path in (folder / 'arrays').rglob('*') if path.is_file()):
+    with path.open('rb') as file:
+      digests[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, xxhash.xxh3_64).hexdigest()
+  return digests
+
+
+def _check_digest(name: str, found: str, expected: str) -> None:
+  if found != expected:
+    raise _Damaged(f'{name}: digest {found[:4]}.. is not {expected[:4]}..')
+
+
+def _digest(data: bytes | np.ndarray) -> str:
+  if isinstance(data, np.ndarray):
+    data = np.ascontiguousarray(data).reshape(-1).view(np.uint8)  # a bfloat16 array is no buffer
+  return xxhash.xxh3_64_hexdigest(data)
 
 
 def _is_key(leaf) -> bool:
@@ -208,10 +266,6 @@ def _describe(tree: Any) -> dict[str, dict]:
   return {path: entry(leaf) for path, leaf in _named_leaves(tree).items()}
 
 
-def _stored_dtype(entry: dict) -> np.dtype:
-  return jnp.dtype('uint32' if entry['dtype'].startswith('key<') else entry['dtype'])
-
-
 def _step_of(state: State) -> int:
   steps = np.unique(np.asarray(state.step))
   if len(steps) != 1:
@@ -226,7 +280,7 @@ def _copy_to_host(state: State) -> Arrays:
   for array in data.values():
     if isinstance(array, jax.Array):
       array.copy_to_host_async()  # all transfers begin before the first is waited for
-  return {path: np.array(array, order='C') for path, array in data.items()}
+  return {path: np.array(array) for path, array in data.items()}
 
 
 def _place(arrays: Arrays, target: State) -> State:
@@ -240,33 +294,6 @@ def _place(arrays: Arrays, target: State) -> State:
 
   leaves = [place(path, leaf) for path, leaf in _named_leaves(target).items()]
   return jax.tree.unflatten(jax.tree.structure(target), leaves)
-
-
-def _digest(array: np.ndarray) -> str:
-  return xxhash.xxh3_64_hexdigest(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-
-
-def _digest_json(tree: Any) -> str:
-  return xxhash.xxh3_64_hexdigest(json.dumps(tree, sort_keys=True).encode())
-
-
-def _checked_body(manifest: dict | None, step: int) -> dict:
-  if manifest is None:
-    raise _Damaged('it has no manifest')
-  body, digest = manifest['body'], manifest['digest']
-  if _digest_json(body) != digest:
-    raise _Damaged(f'manifest: digest {_digest_json(body)[:4]}.. is not {digest[:4]}..')
-  if body['step'] != step:
-    raise _Damaged(f'its manifest is of step {body["step"]}')
-  return body
-
-
-def _check_array(path: str, entry: dict, array: np.ndarray) -> None:
-  shape, dtype = tuple(entry['shape']), _stored_dtype(entry)
-  if (array.shape, array.dtype) != (shape, dtype):
-    raise _Damaged(f'{path}: {array.dtype}{list(array.shape)} is not {dtype}{list(shape)}')
-  if _digest(array) != entry['digest']:
-    raise _Damaged(f'{path}: digest {_digest(array)[:4]}.. is not {entry["digest"][:4]}..')
 
 
 def _check_fit(step: int, found: Mapping[str, dict], wanted: Mapping[str, dict]) -> None:
@@ -283,9 +310,8 @@ def _check_fit(step: int, found: Mapping[str, dict], wanted: Mapping[str, dict])
     )
 
 
-def _some(items: Iterable[str]) -> str:
+def _some(items: Sequence[str]) -> str:
   """The first few of a list, and how many more there are."""
-  items = list(items)
   return '; '.join(items[:6]) + (f' and {len(items) - 6} more' if len(items) > 6 else '')
 
 
