@@ -65,11 +65,12 @@ def _logits(hidden, unembedding):
 
 
 def _statistics(logits, targets) -> TokenStatistics:
-  logsumexp = jax.nn.logsumexp(logits, axis=-1)
-  picked = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
-  probs = jnp.exp(logits - logsumexp[:, None])
-  mean_logit = jnp.sum(jnp.where(probs > 0, probs * logits, 0), axis=-1)
-  return TokenStatistics(picked - logsumexp, logsumexp - mean_logit, logsumexp)
+  # Not logits - logsumexp: the log-probability of a sure token would drown in the rounding of large logits.
+  logprobs = jax.nn.log_softmax(logits)
+  probs = jnp.exp(logprobs)
+  entropy = -jnp.sum(jnp.where(probs > 0, probs * logprobs, 0), axis=-1)
+  picked = jnp.take_along_axis(logprobs, targets[:, None], axis=-1)[:, 0]
+  return TokenStatistics(picked, entropy, jax.nn.logsumexp(logits, axis=-1))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -84,30 +85,31 @@ def _chunked(chunk_size, adjust, hidden, unembedding, targets) -> TokenStatistic
 
 def _chunked_forward(chunk_size, adjust, hidden, unembedding, targets):
   statistics = _chunked(chunk_size, adjust, hidden, unembedding, targets)
-  return statistics, (hidden, unembedding, targets, statistics)
+  return statistics, (hidden, unembedding, targets, statistics.entropy)
 
 
 def _chunked_backward(chunk_size, adjust, residuals, cotangents):
-  hidden, unembedding, targets, statistics = residuals
+  hidden, unembedding, targets, entropy = residuals
   split = lambda x: x.reshape(-1, chunk_size, *x.shape[1:])
 
   def backward(total, x):
-    hidden, targets, statistics, cotangents = x
+    hidden, targets, entropy, cotangents = x
     logits, pull = jax.vjp(lambda raw: adjust(raw, targets), _logits(hidden, unembedding))
-    logprobs = logits - statistics.logsumexp[:, None]
+    logprobs = jax.nn.log_softmax(logits)
     probs = jnp.exp(logprobs)
     # d logprob = onehot - p,  d entropy = -p (log p + H),  d logsumexp = p
     grad = probs * (cotangents.logsumexp - cotangents.logprobs)[:, None]
-    surprise = jnp.where(probs > 0, logprobs, 0) + statistics.entropy[:, None]
+    surprise = jnp.where(probs > 0, logprobs, 0) + entropy[:, None]
     grad -= probs * surprise * cotangents.entropy[:, None]
-    grad = grad.at[jnp.arange(chunk_size), targets].add(cotangents.logprobs)
+    onehot = jax.nn.one_hot(targets, grad.shape[1], dtype=bool)
+    grad += jnp.where(onehot, cotangents.logprobs[:, None], 0)
     (grad,) = pull(grad)
     grad = grad.astype(hidden.dtype)
     total += jnp.einsum('cv,cd->vd', grad, hidden, preferred_element_type=jnp.float32)
     return total, jnp.einsum('cv,vd->cd', grad, unembedding)
 
   total = jnp.zeros(unembedding.shape, jnp.float32)
-  parts = jax.tree.map(split, (hidden, targets, statistics, cotangents))
+  parts = jax.tree.map(split, (hidden, targets, entropy, cotangents))
   total, grad_hidden = jax.lax.scan(backward, total, parts)
   return grad_hidden.reshape(hidden.shape), total.astype(unembedding.dtype), None
 

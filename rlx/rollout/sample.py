@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from kernels.linear_logprob import linear_logprob
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
+from rlx.rollout.columns import window
 from rlx.types import Batch
 
 
@@ -59,21 +60,25 @@ class Decoding:
     """The same, without chance."""
     return dataclasses.replace(self, temperature=0.0, top_k=0, top_p=1.0)
 
-  def adjust(self, logits: jax.Array, targets: jax.Array | None = None) -> jax.Array:
+  def adjust(
+      self, logits: jax.Array, targets: jax.Array | None = None, *, may_end: bool | jax.Array = True
+  ) -> jax.Array:
     """The logits of the distribution that is sampled: scaled, -inf for what is filtered out.
 
     Args:
       logits: [..., V] float32.
       targets: [...] int32 tokens that are kept whatever the filter says. The scorer passes what was
         sampled: rounding may put a token at the filter's edge on its other side.
+      may_end: [] bool, False where fewer than `min_tokens` were drawn.
     """
     logits = logits / (self.temperature or 1.0)
-    keep = jnp.ones(logits.shape, bool)
+    ends = jnp.isin(jnp.arange(logits.shape[-1]), jnp.array(self.eos_ids, jnp.int32))
+    keep = jnp.broadcast_to(~ends | may_end, logits.shape)
     if self.top_k:
-      keep &= logits >= jax.lax.top_k(logits, min(self.top_k, logits.shape[-1]))[0][..., -1:]
+      allowed = jnp.where(keep, logits, -jnp.inf)
+      keep &= logits >= jax.lax.top_k(allowed, min(self.top_k, logits.shape[-1]))[0][..., -1:]
     if self.top_p < 1:
-      logits_kept = jnp.where(keep, logits, -jnp.inf)
-      ranked = jnp.sort(logits_kept, axis=-1, descending=True)
+      ranked = jnp.sort(jnp.where(keep, logits, -jnp.inf), axis=-1, descending=True)
       probs = jax.nn.softmax(ranked, axis=-1)
       inside = jnp.cumsum(probs, axis=-1) - probs < self.top_p  # mass before the token; the first is in
       keep &= logits >= jnp.min(jnp.where(inside, ranked, jnp.inf), axis=-1, keepdims=True)
@@ -159,10 +164,7 @@ def sample(
 def _draw(params, config, decoding, keys, hidden, column):
   """One token a row, and its log-probability under the distribution that it was drawn from."""
   logits = transformer.logits(params, config, hidden)
-  if decoding.min_tokens:
-    is_eos = jnp.isin(jnp.arange(config.vocab_size), jnp.array(decoding.eos_ids))[None]
-    logits = jnp.where(is_eos & (column < decoding.min_tokens), -jnp.inf, logits)
-  logits = decoding.adjust(logits)
+  logits = decoding.adjust(logits, may_end=column >= decoding.min_tokens)
   if decoding.temperature == 0:
     tokens = jnp.argmax(logits, axis=-1)
   else:
@@ -199,9 +201,7 @@ def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, done, is_eos, 
 
 def actions(batch: Batch, array: jax.Array, num_columns: int) -> jax.Array:
   """[B, num_columns, ...]: the columns of `array` [B, T, ...] from each row's first action on."""
-  index = batch['prompt_lengths'][:, None] + jnp.arange(num_columns)[None]
-  index = jnp.clip(index, 0, array.shape[1] - 1)
-  return jnp.take_along_axis(array, index.reshape(index.shape + (1,) * (array.ndim - 2)), axis=1)
+  return window(array, batch['prompt_lengths'], num_columns)
 
 
 def score(
@@ -229,21 +229,25 @@ def score(
   num_rows, length = tokens.shape
   hidden, _ = transformer.forward(params, config, tokens)
   # Column t is predicted by the hidden state of column t - 1.
-  index = batch['prompt_lengths'][:, None] + jnp.arange(decoding.max_tokens)[None]
-  rows = jnp.arange(num_rows)[:, None]
-  predicting = hidden[rows, jnp.clip(index - 1, 0, length - 1)]
-  targets = tokens[rows, jnp.clip(index, 0, length - 1)]
+  predicting = window(hidden, batch['prompt_lengths'] - 1, decoding.max_tokens)
+  targets = window(tokens, batch['prompt_lengths'], decoding.max_tokens)
 
-  def adjust(logits, targets):
-    return decoding.adjust(transformer.softcap(logits, config.logit_softcap), targets)
+  def statistics(columns: slice, may_end: bool):
+    x = linear_logprob(
+        predicting[:, columns].reshape(-1, config.width),
+        transformer.unembedding(params),
+        targets[:, columns].reshape(-1),
+        chunk_size=chunk_size,
+        adjust=lambda logits, targets: decoding.adjust(
+            transformer.softcap(logits, config.logit_softcap), targets, may_end=may_end
+        ),
+    )
+    return x.logprobs.reshape(num_rows, -1), x.entropy.reshape(num_rows, -1)
 
-  statistics = linear_logprob(
-      predicting.reshape(-1, config.width),
-      transformer.unembedding(params),
-      targets.reshape(-1),
-      chunk_size=chunk_size,
-      adjust=adjust,
-  )
-  spread = lambda x: jnp.zeros((num_rows, length)).at[rows, index].set(x.reshape(index.shape), mode='drop')
-  logprobs, entropy = spread(statistics.logprobs), spread(statistics.entropy)
+  # The sampler could not end a row in its first columns; there it drew from another distribution.
+  first, last = decoding.min_tokens, decoding.max_tokens
+  parts = ((slice(0, first), False), (slice(first, last), True))
+  parts = [statistics(*part) for part in parts if part[0].start < part[0].stop]
+  spread = lambda x: window(x, -batch['prompt_lengths'], length)
+  logprobs, entropy = (spread(jnp.concatenate(x, axis=1)) for x in zip(*parts, strict=True))
   return jnp.where(mask, logprobs, 0), jnp.where(mask, entropy, 0)
