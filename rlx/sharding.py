@@ -48,11 +48,16 @@ def make_mesh(*, data: int, fsdp: int, tensor: int) -> Mesh:
     fsdp: devices over which weights and rows are both split.
     tensor: devices over which heads, hidden units and the vocabulary are split.
   Raises:
-    ValueError: the sizes need more devices than there are, or do not divide them.
+    ValueError: the sizes need more devices than there are, or -1 would leave some idle.
   """
   num_devices = jax.device_count()
   if data == -1:
-    data = max(num_devices // (fsdp * tensor), 1)
+    data = max(num_devices // max(fsdp * tensor, 1), 1)
+    if data * fsdp * tensor < num_devices:
+      raise ValueError(
+          f'mesh data=-1 x fsdp={fsdp} x tensor={tensor}: {fsdp * tensor} does not divide the {num_devices} '
+          'devices that are here; change config.mesh, or say how many replicas'
+      )
   size = data * fsdp * tensor
   if size > num_devices or min(data, fsdp, tensor) < 1:
     raise ValueError(
