@@ -3,7 +3,8 @@
 A loss in rlx is a *mean over rows*, `weighted_mean(elementwise, weights)`, and what a token weighs inside
 its row is decided once, for the whole batch, before the batch is split. A mean over rows splits into
 equal parts without a correction, so the loss and its gradient do not depend on micro-batches, on the
-order of minibatches, on padding or on the number of devices: no denominator is ever recomputed on a part.
+order of minibatches, on padding columns or on the number of devices: no denominator is ever recomputed on a
+part. (Rows without a counted token are left out by the two means; the two sums count them in B.)
 
 A reduction maps a mask [B, T] to weights [B, T]; `advantage` functions store them as `batch['weights']`.
 """

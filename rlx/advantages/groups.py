@@ -27,7 +27,8 @@ def is_informative(rewards: jax.Array, groups: jax.Array) -> jax.Array:
   num, rewards = rewards.shape[0], rewards.astype(jnp.float32)
   high = jax.ops.segment_max(rewards, groups, num_segments=num)[groups]
   low = jax.ops.segment_min(rewards, groups, num_segments=num)[groups]
-  return high - low > RESIDUE * jnp.maximum(jnp.abs(high), jnp.abs(low))
+  # Said the other way round, so that a NaN counts as a difference and is not silently an advantage of 0.
+  return ~(high - low <= RESIDUE * jnp.maximum(jnp.abs(high), jnp.abs(low)))
 
 
 def centred(rewards: jax.Array, groups: jax.Array) -> jax.Array:

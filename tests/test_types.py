@@ -1,0 +1,75 @@
+"""The table of batch keys, and the records that flow."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import pytest
+
+from rlx import types
+
+DTYPES = {'i': jnp.int32, 'b': jnp.bool_, 'f': jnp.float32}
+ALL_KEYS = pytest.mark.parametrize('name', types.BATCH_KEYS)
+
+
+def standard(name, *, rank=0, dtype=None):
+  """A batch of two rows with the key `name`, its rank raised by `rank`."""
+  table_rank, kind, _ = types.BATCH_KEYS[name]
+  return {name: jnp.zeros((2, 3, 4, 5)[: table_rank + rank], dtype or DTYPES[kind])}
+
+
+def test_the_whole_table_passes():
+  types.check({name: array for key in types.BATCH_KEYS for name, array in standard(key).items()})
+
+
+@ALL_KEYS
+def test_a_wrong_rank_is_named(name):
+  with pytest.raises(ValueError, match=f"'{name}'.*needs rank"):
+    types.check(standard(name, rank=1))
+
+
+@ALL_KEYS
+def test_a_wrong_dtype_is_named(name):
+  kind = types.BATCH_KEYS[name][1]
+  with pytest.raises(ValueError, match=f"'{name}'.*dtype"):
+    types.check(standard(name, dtype=jnp.int32 if kind == 'f' else jnp.float32))
+
+
+@pytest.mark.parametrize('dtype', [jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize('name', [name for name, (_, kind, _) in types.BATCH_KEYS.items() if kind == 'f'])
+def test_half_precision_is_refused(name, dtype):
+  with pytest.raises(ValueError, match=name):
+    types.check(standard(name, dtype=dtype))
+
+
+def test_rows_must_agree():
+  with pytest.raises(ValueError, match='first axis.*tokens'):
+    types.check({**standard('tokens'), 'rewards': jnp.zeros(3)})
+
+
+def test_columns_that_the_table_does_not_know_only_need_rows():
+  images = lambda num_rows: {**standard('tokens'), 'images': jnp.zeros((num_rows, 8, 8, 3), jnp.bfloat16)}
+  types.check(images(2))
+  with pytest.raises(ValueError, match='first axis.*images'):
+    types.check(images(3))
+
+
+def test_a_scalar_is_no_column():
+  with pytest.raises(ValueError, match='loss'):
+    types.check({**standard('tokens'), 'loss': jnp.float32(0)})
+
+
+def test_an_algorithm_is_frozen_and_its_idle_slots_are_identities():
+  algorithm = types.Algorithm(rollout=lambda *_: None, loss=lambda *_: None)
+  batch, slow = {'rewards': jnp.zeros(2)}, {'target': jnp.zeros(2)}
+  assert algorithm.reward({}, batch, None) is batch
+  assert algorithm.advantage({}, batch, None) is batch
+  assert algorithm.track(slow, {}, None) is slow
+  with pytest.raises(dataclasses.FrozenInstanceError):
+    algorithm.reward = None
+
+
+def test_models_are_lagging_and_trained_ones():
+  state = types.State(
+      step=jnp.int32(0), params={'policy': 1}, slow={'reference': 2}, opt_state=(), world=None, key=None
+  )
+  assert state.models == {'policy': 1, 'reference': 2}
