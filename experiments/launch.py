@@ -12,7 +12,7 @@ import sys
 EXIT_DONE, EXIT_DO_NOT_RETRY, EXIT_REQUEUE = 0, 2, 75
 
 _NEXT = """\
-next  rlx --config={config}:{harder} --workdir={workdir}-harder
+next  rlx --config={config} --workdir={workdir}-lr --config.optimizer.learning_rate={learning_rate:g}
       rlx --config={config} --workdir={workdir}-seeds --config.population.size=4
       tensorboard --logdir={workdir}/tensorboard"""
 
@@ -55,12 +55,27 @@ def _run(arguments, config, argv) -> int:
     print(f'rlx: {error}', file=sys.stderr)
     return EXIT_DO_NOT_RETRY
   if not outcome.finished:
-    _say(arguments, f'stopped and saved at step {outcome.step}; the same command goes on from there')
+    if not arguments.quiet:
+      print(f'stopped and saved at step {outcome.step}; the same command goes on from there')
     return EXIT_REQUEUE
-  percent = lambda x: 'not measured' if x is None else f'{100 * x:.1f} %'
-  _say(arguments, f'held-out accuracy  before {percent(outcome.before)}  after {percent(outcome.after)}')
-  _say(arguments, f'done in {outcome.seconds:.0f} s  ->  {arguments.workdir}/curve.png, report.html')
+  if not arguments.quiet:
+    print(_summary(outcome, arguments))
+    half = config.optimizer.learning_rate / 2
+    print(_NEXT.format(config=arguments.config, workdir=arguments.workdir, learning_rate=half))
   return EXIT_DONE
+
+
+def _summary(outcome, arguments) -> str:
+  """Three transcripts before and after, the accuracies, and where to look."""
+  percent = lambda x: 'not measured' if x is None else f'{100 * x:.1f} %'
+  lines = []
+  for name, rows in (('before', outcome.transcripts_before), ('after', outcome.transcripts_after)):
+    verdict = lambda row: 'right' if row['correct'] else f'it is {row["solution"]}'
+    shown = [f'{row["prompt"]}{row["completion"]} ({verdict(row)})' for row in rows[:3]]
+    lines.append(f'{name:<7}' + '   '.join(shown))
+  lines.append(f'held-out accuracy: {percent(outcome.before)} before, {percent(outcome.after)} after')
+  lines.append(f'{outcome.seconds:.0f} s; look at {arguments.workdir}/curve.png and report.html')
+  return '\n'.join(lines)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,11 +122,6 @@ def _fake_devices(mesh) -> None:
   size = max(mesh.data, 1) * mesh.fsdp * mesh.tensor
   if size > 1 and os.environ.get('JAX_PLATFORMS', 'cpu') == 'cpu':
     jax.config.update('jax_num_cpu_devices', size)
-
-
-def _say(arguments, text: str) -> None:
-  if not arguments.quiet:
-    print(text)
 
 
 if __name__ == '__main__':

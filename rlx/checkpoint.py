@@ -93,7 +93,7 @@ class Checkpoints:
     step = _step_of(state)
     extra = json.loads(json.dumps(extra))  # a private copy, as `restore` will return it
     if not self._is_intact(step):
-      manifest = {'step': step, 'extra': extra, 'environment': _environment(), 'arrays': _describe(state)}
+      manifest = {'step': step, 'extra': extra, 'environment': environment(), 'arrays': _describe(state)}
       self._pending = self._worker.submit(self._write, manifest, _copy_to_host(state))
 
   def restore(self, like: Callable[[int], State], say: Callable[[str], None]) -> tuple[State, dict] | None:
@@ -315,7 +315,7 @@ def _some(items: Sequence[str]) -> str:
   return '; '.join(items[:6]) + (f' and {len(items) - 6} more' if len(items) > 6 else '')
 
 
-def _environment() -> dict[str, Any]:
+def environment() -> dict[str, Any]:
   """What the bits of a float may depend on."""
   cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
   return {
@@ -330,7 +330,7 @@ def _environment() -> dict[str, Any]:
 
 def _fidelity(recorded: Mapping[str, Any]) -> str:
   """Whether a run that goes on here repeats the bits of the one that was recorded."""
-  now = _environment()
+  now = environment()
   changes = [f'{name} {recorded.get(name)} -> {now[name]}' for name in now if recorded.get(name) != now[name]]
   if changes:
     return f'numerically close, not bitwise: {", ".join(changes)}'

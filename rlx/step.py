@@ -104,7 +104,7 @@ def _learn(algorithm, optimizer, state, batch, *, epochs, minibatches, microbatc
     updates, opt_state = optimizer.update(grads, opt_state, params)
     params = optax.apply_updates(params, updates)
     slow = algorithm.track(slow, params, state.step * len(rows) + index)
-    metrics = {**metrics, 'loss/total': loss, 'optimizer/grad_norm': optax.global_norm(grads)}
+    metrics = {**metrics, 'loss/total': loss, 'optimizer/grad_norm': optax.tree.norm(grads)}
     return (params, slow, opt_state), metrics
 
   carry = (state.params, state.slow, state.opt_state)

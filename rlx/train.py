@@ -22,7 +22,7 @@ import numpy as np
 
 from rlx import config as configs
 from rlx import report, sharding, step
-from rlx.checkpoint import Checkpoints, _environment as environment
+from rlx.checkpoint import Checkpoints, environment
 from rlx.config import ConfigError, Run, Stage
 from rlx.evaluate import read_transcripts
 from rlx.types import Batch, Key, Models, State
@@ -45,6 +45,8 @@ class Outcome:
   before: float | None  # held-out accuracy at the start of the last stage
   after: float | None
   seconds: float
+  transcripts_before: list[dict]  # of held-out problems: prompt, completion, solution, correct
+  transcripts_after: list[dict]
 
 
 def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str) -> Outcome:
@@ -79,10 +81,14 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     finished, at_step = session.go(None if restored is None else restored[0], at_step)
     checkpoints.wait()
   before, after = _accuracies(run, workdir)
-  seconds = time.monotonic() - began
+  outcome = Outcome(
+      finished=finished, step=at_step, before=before, after=after, seconds=time.monotonic() - began,
+      transcripts_before=_transcripts(workdir, run.stages[-1].first_step),
+      transcripts_after=_transcripts(workdir, run.num_steps),
+  )
   if finished:
-    _write_report(run, workdir, command, before, after)
-  return Outcome(finished=finished, step=at_step, before=before, after=after, seconds=seconds)
+    _write_report(run, workdir, command, outcome)
+  return outcome
 
 
 # --- states of a run ----------------------------------------------------------------------------------------
@@ -364,13 +370,13 @@ def _accuracies(run: Run, workdir: Path) -> tuple[float | None, float | None]:
   return at.get(run.stages[-1].first_step), at[max(at)] if at else None
 
 
-def _write_report(run: Run, workdir: Path, command: str, before, after) -> None:
+def _write_report(run: Run, workdir: Path, command: str, outcome: Outcome) -> None:
   report.write_report(
       workdir,
       title=f'{run.stages[-1].name} on {run.config.data.name}',
-      before=_transcripts(workdir, run.stages[-1].first_step),
-      after=_transcripts(workdir, run.num_steps),
+      before=outcome.transcripts_before,
+      after=outcome.transcripts_after,
       config=json.loads((workdir / 'config.json').read_text()),
       environment={'command': command, **environment()},
-      summary={'held-out accuracy': (before, after), 'train steps': run.num_steps},
+      summary={'held-out accuracy': (outcome.before, outcome.after), 'train steps': run.num_steps},
   )

@@ -362,8 +362,8 @@ def test_a_long_list_of_arrays_is_cut(run):
 
 
 def test_another_environment_is_said(run, monkeypatch):
-  here = checkpoint._environment()
-  monkeypatch.setattr(checkpoint, '_environment', lambda: here | {'jaxlib': '9.9.9', 'cores': 64})
+  here = checkpoint.environment()
+  monkeypatch.setattr(checkpoint, 'environment', lambda: here | {'jaxlib': '9.9.9', 'cores': 64})
   _, _, said = restore(run)
   changes = f'cores {here["cores"]} -> 64, jaxlib {here["jaxlib"]} -> 9.9.9'
   assert said == [f'resumed from step 30 (numerically close, not bitwise: {changes})']

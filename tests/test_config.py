@@ -1,0 +1,128 @@
+"""Configs: every mistake is one clear line, and a section is exactly a call."""
+
+from ml_collections import ConfigDict
+import pytest
+
+from rlx import config as configs
+from rlx.config import ConfigError
+
+QUICKSTART = 'experiments/configs/quickstart/arithmetic.py:smoke'
+
+
+def changed(*overrides):
+  config = configs.load(QUICKSTART)
+  for text in overrides:
+    configs.override(config, *text.split('=', 1))
+  return config
+
+
+@pytest.mark.parametrize(
+    'text, words',
+    [
+        ('algorithm.clip_hig=1', 'did you mean algorithm.clip_high?'),
+        ('algoritm.clip_high=1', 'did you mean algorithm.clip_high?'),
+        ('algorithm.clip_high=abc', 'needs float, like the 0.2'),
+        ('seed=1.5', 'needs int'),
+        ('stages=3', 'needs tuple'),
+        ('algorithm=3', 'is a section; set one of its values: clip_high'),
+        ('steps.x=3', "has no 'steps.x'"),
+    ],
+)
+def test_overrides_name_the_mistake(text, words):
+  with pytest.raises(ConfigError) as error:
+    changed(text)
+  assert words in str(error.value) and '\n' not in str(error.value)
+
+
+def test_overrides_keep_types():
+  config = changed('algorithm.clip_high=1', 'model.tied=false', "stages=('main',)", 'data.operators=+-')
+  assert config.algorithm.clip_high == 1.0 and isinstance(config.algorithm.clip_high, float)
+  assert config.model.tied is False and config.stages == ('main',)
+  assert config.sft.data.operators == '+-', 'the stages share one data section'
+
+
+@pytest.mark.parametrize(
+    'overrides, words',
+    [
+        (['rollout.group_size=7'], 'group_size=7 does not divide rollout.batch_size=16'),
+        (['stages=(1,)'], "end with 'main'"),
+        (['stages=("main",)'], "['sft']"),
+        (['mesh.fsdp=16'], 'needs 16 devices, 8 are here'),
+        (['mesh.data=3'], 'batch_size=16 is not divisible by the 3 devices'),
+        (['steps=3'], 'multiple of log.steps_per_dispatch=2'),
+        (['eval.every=3'], 'multiple of log.steps_per_dispatch=2'),
+        (['checkpoint.keep=1'], 'at least 2'),
+        (['model.num_kv_heads=3'], 'num_kv_heads=3 does not divide num_heads'),
+        (['model.norm=rms'], "norm='rms' is not one of"),
+        (['algorithm.name=grop'], "did you mean 'grpo'?"),
+        (['optimizer.name=sgd'], "no function 'sgd'"),
+        (['algorithm.name=rloo'], "config.algorithm has ['clip_high', 'clip_low']"),
+        (['data.name=sorting'], "config.data has ['max_operand', 'min_operand', 'operators']"),
+        (['decoding.top_p=0.0'], 'top_p=0.0'),
+        (['sft.decoding.max_tokens=2'], 'solutions take up to'),
+        (['params.policy=lstm'], "['lstm'] is none of"),
+        (['updates.epochs=0'], 'at least 1 each'),
+        (['population.size=0'], 'at least 1'),
+        (['data.held_out_share=0.0'], 'leaves one part empty'),
+    ],
+)
+def test_a_config_that_cannot_run_says_so_in_one_line(overrides, words):
+  from rlx import train
+
+  with pytest.raises(ConfigError) as error:
+    train.check(configs.build(changed(*overrides)))
+  assert words in str(error.value) and '\n' not in str(error.value), str(error.value)
+
+
+@pytest.mark.parametrize(
+    'overrides, words',
+    [
+        (['updates.minibatches=3'], 'minibatches=3 does not divide the 16 rows'),
+        (['updates.microbatches=3'], 'microbatches=3 does not divide the 16 rows'),
+        (['decoding.max_tokens=40'], 'do not fit the context of 32'),
+        (['algorithm.kl_coef=0.1'], "asks for 'reference'"),
+    ],
+)
+def test_a_program_that_cannot_be_built_says_so_before_the_first_stage(overrides, words):
+  from rlx import train
+
+  with pytest.raises(ConfigError) as error:
+    train.check(configs.build(changed('mesh.data=1', *overrides)))
+  assert words in str(error.value) and '\n' not in str(error.value), str(error.value)
+
+
+def test_missing_files_and_arguments(tmp_path):
+  with pytest.raises(ConfigError, match='no such file'):
+    configs.load('nowhere.py')
+  empty = tmp_path / 'empty.py'
+  empty.write_text('')
+  with pytest.raises(ConfigError, match='defines no get_config'):
+    configs.load(str(empty))
+  with pytest.raises(ConfigError, match="has no 'smok'"):
+    configs.load(QUICKSTART.replace('smoke', 'smok'))
+
+
+def test_differences_name_keys():
+  old, new = {'a': {'b': 1, 'c': 2}}, {'a': {'b': 1, 'c': 3}, 'd': 4}
+  assert configs.differences(old, old) == []
+  assert configs.differences(old, new) == ['a.c: 2 -> 3', "d: '(absent)' -> 4"]
+
+
+def test_call_takes_exactly_what_the_function_asks_for():
+  def function(part, *, x, y=2):
+    return part, x, y
+
+  assert configs.call(function, {'name': 'f', 'x': 1}, 'section', {'part': lambda: 'p'}) == ('p', 1, 2)
+  wrong = [({}, "lacks ['x']"), ({'x': 1, 'z': 2}, "has ['z']"), ({'x': 1, 'y': 3}, "has ['y']")]
+  for section, words in wrong:
+    with pytest.raises(ConfigError) as error:
+      configs.call(function, section, 'section', {'part': lambda: 'p'})
+    assert words in str(error.value)
+  with pytest.raises(ConfigError, match='asks for'):
+    configs.call(function, {'x': 1}, 'section', {})
+
+
+def test_parse_arg():
+  values = configs.parse_arg('smoke,layers=4', smoke=False, layers=2, name='x')
+  assert values.to_dict() == {'smoke': True, 'layers': 4, 'name': 'x'}
+  assert isinstance(values, ConfigDict)
