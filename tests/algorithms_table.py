@@ -1,0 +1,101 @@
+"""One row an algorithm: how it is built, on a toy with a known answer; `test_conformance.py` checks them.
+
+The toy: a prompt is one digit, and the reward is the share of the completion's tokens that repeat it. Chance
+is 1/6, the best is 1. Adding an algorithm to rlx adds one row here.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from rlx.algorithms.dapo import dapo
+from rlx.algorithms.dr_grpo import dr_grpo
+from rlx.algorithms.grpo import grpo
+from rlx.algorithms.ppo import ppo
+from rlx.algorithms.reinforce import reinforce
+from rlx.algorithms.rloo import rloo
+from rlx.algorithms.sft import sft
+from rlx.envs.text import Task
+from rlx.models import heads
+from rlx.models.transformer import TransformerConfig
+from rlx.rewards.verifier import verifier
+from rlx.rollout import prompts
+from rlx.rollout import sample as engine
+from rlx.rollout.sample import Decoding
+from rlx.types import Algorithm
+
+NUM_TOKENS, GROUP_SIZE, BATCH_SIZE = 3, 4, 64
+
+
+def repeat_digit() -> Task:
+  """`3` -> `333`; the reward counts the share of threes."""
+
+  def sample(key, num, held_out):
+    del held_out
+    digits = jax.random.randint(key, (num, 1), 2, 6)
+    return {
+        'prompts': digits,
+        'prompt_lengths': jnp.ones(num, jnp.int32),
+        'solutions': jnp.repeat(digits, NUM_TOKENS, axis=1),
+    }
+
+  def verify(problems, completions):
+    right = completions[:, :NUM_TOKENS] == problems['solutions']
+    return jnp.mean(right, axis=1, dtype=jnp.float32)
+
+  return Task(alphabet='0123', prompt_columns=1, answer_columns=NUM_TOKENS, sample=sample, verify=verify)
+
+
+TASK = repeat_digit()
+MODEL = TransformerConfig(
+    vocab_size=TASK.vocab_size, num_layers=1, width=16, num_heads=4, num_kv_heads=2, head_size=8, mlp_size=32,
+    context_length=16,
+)
+DECODING = Decoding(
+    max_tokens=NUM_TOKENS, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, eos_ids=(1,), pad_id=0
+)
+
+
+def score(params, batch):
+  return engine.score(params, MODEL, batch, decoding=DECODING, chunk_size=64)
+
+
+def value(params, batch):
+  return heads.values(params, MODEL, batch)
+
+
+def samples(batch_size=BATCH_SIZE):
+  return prompts.completions(TASK, MODEL, DECODING, batch_size=batch_size, group_size=GROUP_SIZE)
+
+
+class Row(NamedTuple):
+  name: str
+  make: Callable[[], Algorithm]
+  slow: tuple[str, ...] = ()  # lagging copies of the policy that it asks for
+  critic: bool = False
+  metric: str = 'reward/mean'  # rises as it learns
+  reached: float = 0.9  # by then
+
+
+reward = verifier(TASK, DECODING)
+clip = dict(clip_low=0.2, clip_high=0.2)
+
+ROWS = (
+    Row('sft', lambda: sft(prompts.solutions(TASK, DECODING, batch_size=BATCH_SIZE), score),
+        metric='-loss/nll', reached=-0.1),
+    Row('reinforce', lambda: reinforce(samples(), reward, score, kl_coef=0.0, entropy_coef=0.0)),
+    Row('rloo', lambda: rloo(samples(), reward, score, kl_coef=0.001, entropy_coef=0.001),
+        slow=('reference',)),
+    Row('grpo', lambda: grpo(samples(), reward, score, **clip, kl_coef=0.001, entropy_coef=0.0),
+        slow=('reference',)),
+    Row('dr_grpo', lambda: dr_grpo(
+        samples(), reward, score, **clip, kl_coef=0.0, entropy_coef=0.0, length=NUM_TOKENS)),
+    Row('dapo', lambda: dapo(
+        samples(2 * BATCH_SIZE), reward, score, clip_low=0.2, clip_high=0.28, train_rows=BATCH_SIZE,
+        max_tokens=2 * NUM_TOKENS, overlong_buffer=NUM_TOKENS), metric='reward/before_selection'),
+    Row('ppo', lambda: ppo(
+        samples(), reward, score, value, **clip, kl_coef=0.001, entropy_coef=0.0, value_coef=0.5,
+        value_clip=0.2, discount=1.0, lambda_=0.95), slow=('reference',), critic=True),
+)

@@ -1,0 +1,170 @@
+"""Every property over every algorithm of `algorithms_table.py`."""
+
+import functools
+
+import algorithms_table as table
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from rlx import sharding
+from rlx.checkpoint import Checkpoints
+from rlx.models import heads, transformer
+from rlx.step import collect, make_train_step, repeat
+from rlx.types import State, check
+
+every_algorithm = pytest.mark.parametrize('row', table.ROWS, ids=lambda row: row.name)
+
+
+# Programs are shared between tests where they can be: most of the time here is compilation.
+
+
+@functools.cache
+def initial_policy():
+  return jax.jit(functools.partial(transformer.init, config=table.MODEL))(jax.random.key(0))
+
+
+def make_state(row, optimizer):
+  policy = jax.tree.map(jnp.copy, initial_policy())
+  params = {'policy': policy}
+  if row.critic:
+    params['value'] = heads.init_value(policy)
+  slow = {name: jax.tree.map(jnp.copy, policy) for name in row.slow}
+  return State(
+      step=jnp.int32(0), params=params, slow=slow, opt_state=optimizer.init(params), world={},
+      key=jax.random.key(1),
+  )
+
+
+ADAM = optax.adam(5e-3)
+
+
+@functools.cache
+def make_dispatch(row):
+  """Twenty steps of two minibatches: what learning and resuming are tried on."""
+  return jax.jit(repeat(make_step(row, ADAM, minibatches=2), 20))
+
+
+@functools.cache
+def a_batch(row):
+  """The state at the start, the policy moved away from its copies, and a batch: so every term is live."""
+  state = make_state(row, optax.sgd(1.0))
+  algorithm = row.make()
+  batch = jax.jit(functools.partial(collect, algorithm))(state)
+  return perturbed(state), batch, jax.jit(functools.partial(loss_and_gradient, algorithm))
+
+
+def make_step(row, optimizer, *, epochs=1, minibatches=1, microbatches=1):
+  return make_train_step(
+      row.make(), optimizer, epochs=epochs, minibatches=minibatches, microbatches=microbatches
+  )
+
+
+def perturbed(state):
+  """The policy moved away from its copies, so that ratios, KL terms and value clipping are live."""
+  leaves, tree = jax.tree.flatten(state.params)
+  keys = jax.random.split(jax.random.key(7), len(leaves))
+  noisy = [x + 0.05 * jax.random.normal(k, x.shape, x.dtype) for x, k in zip(leaves, keys, strict=True)]
+  return state.replace(params=jax.tree.unflatten(tree, noisy))
+
+
+def loss_and_gradient(algorithm, state, batch):
+  def loss(params):
+    return algorithm.loss({**state.slow, **params}, batch, jax.random.key(0))[0]
+
+  return jax.value_and_grad(loss)(state.params)
+
+
+def assert_close(a, b, *, atol=2e-6):
+  """Gradients of size about 0.1 to 1 in float32: differences are rounding of sums in another order."""
+  chex.assert_trees_all_close(a, b, atol=atol, rtol=2e-4)
+
+
+@every_algorithm
+def test_learns_and_stays_finite_and_compiles_once(row):
+  state, dispatch = make_state(row, ADAM), make_dispatch(row)
+  structure = jax.tree.map(lambda x: (x.shape, x.dtype, x.weak_type), jax.eval_shape(lambda: state))
+  history = []
+  for _ in range(10):
+    state, metrics = dispatch(state)
+    history.append(jax.device_get(metrics))
+  assert dispatch._cache_size() == 1, 'the step compiled more than once'
+  assert structure == jax.tree.map(lambda x: (x.shape, x.dtype, x.weak_type), jax.eval_shape(lambda: state))
+  chex.assert_tree_all_finite(history)
+  sign, name = (-1, row.metric[1:]) if row.metric.startswith('-') else (1, row.metric)
+  first, last = sign * history[0][name][0], sign * np.mean(history[-1][name])
+  assert first < row.reached - 0.3, f'the toy is no test: it begins at {first}'
+  assert last > row.reached, f'{row.name} went from {first:.2f} to {last:.2f}, not above {row.reached}'
+
+
+@every_algorithm
+def test_loss_is_a_mean_over_rows(row):
+  """So it splits: order, minibatches and micro-batches do not matter, for value and gradient."""
+  state, batch, evaluate = a_batch(row)
+  check(batch)
+  whole = evaluate(state, batch)
+  assert float(optax.tree.norm(whole[1])) > 1e-3
+  order = np.random.default_rng(0).permutation(len(batch['tokens']))
+  assert_close(evaluate(state, jax.tree.map(lambda a: a[order], batch)), whole)
+  parts = [
+      evaluate(state, jax.tree.map(lambda a: a[rows], batch)) for rows in np.split(order, 4)
+  ]
+  assert_close(jax.tree.map(lambda *x: sum(x) / 4, *parts), whole)
+
+
+@every_algorithm
+def test_padding_changes_nothing(row):
+  """More padding columns, and other tokens in the padding, leave loss and gradient alone."""
+  state, batch, evaluate = a_batch(row)
+  wide = {
+      name: jnp.pad(x, ((0, 0), (0, 3))) if x.ndim == 2 and name != 'solutions' else x
+      for name, x in batch.items()
+  }
+  wide['tokens'] = jnp.where(wide['valid'], wide['tokens'], 5)
+  assert_close(evaluate(state, wide), evaluate(state, batch))
+
+
+@every_algorithm
+def test_microbatches_and_devices_take_the_same_step(row):
+  """SGD, so that a difference of parameters is a difference of gradients."""
+  optimizer = optax.sgd(1.0)
+  state = make_state(row, optimizer)
+  whole_state, whole = jax.jit(make_step(row, optimizer, minibatches=2))(state)
+  split_state, split = jax.jit(make_step(row, optimizer, minibatches=2, microbatches=4))(state)
+  assert_close(split_state.params, whole_state.params)
+  assert_close(split, whole)
+  mesh = sharding.make_mesh(data=2, fsdp=2, tensor=2)
+  with jax.set_mesh(mesh):
+    placed = jax.device_put(state, sharding.shardings(state, mesh))
+    sharded_state, sharded = jax.jit(make_step(row, optimizer, minibatches=2))(placed)
+  assert len(sharded_state.params['policy']['embedding'].sharding.device_set) == 8
+  assert_close(jax.device_get(sharded_state.params), jax.device_get(whole_state.params))
+  assert_close(jax.device_get(sharded), jax.device_get(whole))
+
+
+@every_algorithm
+def test_resumes_bitwise(row, tmp_path):
+  dispatch = make_dispatch(row)
+  middle, _ = dispatch(make_state(row, ADAM))
+  uninterrupted, metrics = dispatch(middle)
+  with Checkpoints(tmp_path / 'checkpoints', keep=2) as checkpoints:
+    checkpoints.save(middle, extra={})
+  like = jax.eval_shape(lambda: make_state(row, ADAM))
+  with Checkpoints(tmp_path / 'checkpoints', keep=2) as checkpoints:
+    restored, _ = checkpoints.restore(lambda step: like, lambda text: None)
+  resumed, resumed_metrics = dispatch(restored)
+  raw = lambda state: jax.device_get(state.replace(key=jax.random.key_data(state.key)))
+  chex.assert_trees_all_equal(raw(resumed), raw(uninterrupted))
+  chex.assert_trees_all_equal(resumed_metrics, metrics)
+
+
+def test_every_algorithm_of_the_library_has_a_row():
+  import pkgutil
+
+  import rlx.algorithms
+
+  modules = {module.name for module in pkgutil.iter_modules(rlx.algorithms.__path__)}
+  assert modules == {row.name for row in table.ROWS}
