@@ -13,7 +13,7 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False, digits=2, operators='+')
   config = ConfigDict()
   config.seed = 0
-  config.population = {'size': 1}  # seeds trained side by side in one program
+  config.population = {'size': 1}  # seeds side by side in one program
   config.mesh = {'data': -1, 'fsdp': 1, 'tensor': 1}  # -1: all devices
   config.stages = ('sft', 'main')
 
@@ -55,13 +55,19 @@ def get_config(arg: str = '') -> ConfigDict:
       'param_dtype': 'float32',
       'remat': False,
   }
-  config.score = {'chunk_tokens': 4096}  # tokens whose logits exist at one time
+  config.score = {'chunk_tokens': 4096}  # tokens with logits at a time
 
   # Stage 2, at the top of the config: GRPO, on policy (one update a batch).
-  config.steps = 1600
+  config.steps = 2000
   config.params = {'policy': 'transformer'}
   config.slow = ConfigDict()
-  config.decoding = {'max_tokens': arg.digits + 2, 'min_tokens': 0, 'temperature': 1.0, 'top_k': 0, 'top_p': 1.0}
+  config.decoding = {
+      'max_tokens': arg.digits + 2,  # the sum and the end token
+      'min_tokens': 0,
+      'temperature': 1.0,
+      'top_k': 0,
+      'top_p': 1.0,
+  }
   config.rollout = {'name': 'completions', 'batch_size': 512, 'group_size': 8}
   config.reward = {'name': 'verifier'}
   config.algorithm = {
@@ -71,12 +77,12 @@ def get_config(arg: str = '') -> ConfigDict:
       'kl_coef': 0.0,
       'entropy_coef': 0.0,
   }
-  config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
+  config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 4}  # 128 rows fit the cache
   config.optimizer = {
       'name': 'adamw',
       'learning_rate': 1.5e-3,
       'warmup_steps': 20,  # updates
-      'decay_steps': 1580,  # updates
+      'decay_steps': 1980,  # updates
       'final_fraction': 0.1,
       'b1': 0.9,
       'b2': 0.95,
@@ -87,7 +93,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
   # Stage 1: supervised, stopped long before it is good.
   config.sft = {
-      'steps': 200,
+      'steps': 120,
       'params': {'policy': 'transformer'},
       'slow': ConfigDict(),
       'decoding': {**config.decoding},
@@ -95,13 +101,13 @@ def get_config(arg: str = '') -> ConfigDict:
       'reward': {'name': 'none'},
       'algorithm': {'name': 'sft'},
       'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1},
-      'optimizer': {**config.optimizer, 'learning_rate': 5e-3, 'decay_steps': 0},
+      'optimizer': {**config.optimizer, 'learning_rate': 3e-3, 'decay_steps': 0},
   }
   config.sft.data = config.data  # the same object: an override reaches both
 
   config.eval = {'every': 40, 'problems': 1000}  # steps; held-out problems, greedy
   config.checkpoint = {'every': 40, 'keep': 3}  # steps; newest ones
-  config.log = {'steps_per_dispatch': 20, 'samples': 8}  # steps in one program; rows at each evaluation
+  config.log = {'steps_per_dispatch': 20, 'samples': 8}  # in one program; rows
   if arg.smoke:
     _shrink(config)
   return config
