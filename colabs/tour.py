@@ -123,9 +123,9 @@ def train(algorithm, population, num_steps):
 
 
 supervised = sft(prompts.solutions(task, decoding, batch_size=128), score)
-population = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 4))
+population = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 3))
 population, _ = train(supervised, population, 25)
-population, metrics = train(mine, population, 300)
+population, metrics = train(mine, population, 200)
 rewards = metrics['reward/mean']  # [seeds, steps]
 print('reward of the last 20 steps, by seed:', rewards[:, -20:].mean(axis=1).round(2))
 assert (rewards[:, -20:].mean(axis=1) > rewards[:, :20].mean(axis=1) + 0.2).all()
@@ -136,4 +136,4 @@ import matplotlib.pyplot as plt
 plt.plot(rewards.T, alpha=0.7)
 plt.xlabel('step')
 plt.ylabel('reward')
-plt.title('Four seeds, one program')
+plt.title('Three seeds, one program')
