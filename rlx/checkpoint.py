@@ -96,11 +96,13 @@ class Checkpoints:
       manifest = {'step': step, 'extra': extra, 'environment': environment(), 'arrays': _describe(state)}
       self._pending = self._worker.submit(self._write, manifest, _copy_to_host(state))
 
-  def restore(self, like: Callable[[int], State], say: Callable[[str], None]) -> tuple[State, dict] | None:
+  def restore(
+      self, like: Callable[[int, dict], State], say: Callable[[str], None]
+  ) -> tuple[State, dict] | None:
     """The newest state that verifies, and its `extra`; None where the directory holds no checkpoint.
 
     Args:
-      like: step -> abstract state (shapes, dtypes, shardings) that the arrays land in.
+      like: (step, extra) -> abstract state (shapes, dtypes, shardings) that the arrays land in.
       say: told in one line of each damaged checkpoint, and how faithful the resumed run will be.
     Raises:
       ValueError: every checkpoint is damaged, or an undamaged one holds other arrays than `like`.
@@ -114,7 +116,7 @@ class Checkpoints:
         then = 'no older one is left' if older is None else f'falling back to step {older}'
         say(f'checkpoint of step {step} is damaged ({damage}); moved to {self._move_aside(step)}, {then}')
         continue
-      target = like(step)
+      target = like(step, manifest['extra'])
       _check_fit(step, manifest['arrays'], _describe(target))
       state = _place(arrays, target)
       say(f'resumed from step {step} ({_fidelity(manifest["environment"])})')

@@ -41,7 +41,7 @@ RUN_SECTIONS = frozenset(
     {'seed', 'population', 'mesh', 'model', 'score', 'stages', 'eval', 'checkpoint', 'log'}
 )
 STAGE_SECTIONS = frozenset(
-    {'steps', 'data', 'decoding', 'rollout', 'reward', 'algorithm', 'updates', 'optimizer', 'params', 'slow'}
+    {'steps', 'stop', 'data', 'decoding', 'rollout', 'algorithm', 'updates', 'optimizer', 'params', 'slow'}
 )
 
 
@@ -75,13 +75,30 @@ class Logging:
   samples: int
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StopRule:
+  """The `stop` section of a stage: it ends early, at the evaluation that finds it good enough.
+
+  Attributes:
+    metric: of an evaluation, e.g. 'eval/accuracy'; the median of a population.
+    at_least: the value that ends the stage.
+  """
+
+  metric: str
+  at_least: float
+
+  def met(self, metrics: Mapping[str, float]) -> bool:
+    """Whether the metrics of a step end the stage; a step without an evaluation never does."""
+    return self.metric in metrics and metrics[self.metric] >= self.at_least
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Stage:
-  """One stage of a run; it takes the steps after `first_step` up to `last_step`."""
+  """One stage of a run: `num_steps` train steps, or fewer by its stop rule."""
 
   name: str
-  first_step: int
-  last_step: int
+  num_steps: int
+  stop: StopRule | None
   algorithm: Algorithm
   optimizer: optax.GradientTransformation
   train_step: step.TrainStep
@@ -126,9 +143,9 @@ class Run:
   log: Logging
   eval_every: int
 
-  @property
-  def num_steps(self) -> int:
-    return self.stages[-1].last_step
+  def steps_from(self, stage: int) -> int:
+    """The most train steps that a stage and those after it can take."""
+    return sum(stage.num_steps for stage in self.stages[stage:])
 
 
 # --- loading ------------------------------------------------------------------------------------------------
@@ -301,26 +318,30 @@ def build(config: ConfigDict) -> Run:
   if not names or names[-1] != 'main' or not all(isinstance(name, str) for name in names):
     raise ConfigError(f"stages={names!r} must name sections and end with 'main', the sections at the top")
   own = {name for name in names if name != 'main'}
-  _require_keys(config.keys(), RUN_SECTIONS | STAGE_SECTIONS | own, 'stages', 'a run')
+  _require_keys(config.keys(), RUN_SECTIONS | _stage_sections(config) | own, 'stages', 'a run')
+  _require_keys(config.population.keys(), {'size'}, 'population', 'a run')
+  _require_keys(config.score.keys(), {'chunk_tokens'}, 'score', 'a run')
   log = call(Logging, config.log, 'log')
   mesh = call(sharding.make_mesh, config.mesh, 'mesh')
   task = call(resolve(config.data.name, 'rlx.envs'), config.data, 'data')
   model = _build_model(config.model, task)
-  stages, first_step = [], 0
-  for name in names:
-    stage = _build_stage(config, name, first_step, model, mesh)
-    stages.append(stage)
-    first_step = stage.last_step
+  stages = tuple(_build_stage(config, name, model, mesh) for name in names)
   checkpoint = call(Checkpointing, config.checkpoint, 'checkpoint')
   eval_section = {key: value for key, value in config.eval.items() if key != 'every'}
   parts = _parts(config, config, model)
   evaluate = call(_evaluation(parts, log), eval_section, 'eval')
   run = Run(
       config=config, task=task, model=model, mesh=mesh, population=config.population.size,
-      stages=tuple(stages), evaluate=evaluate, checkpoint=checkpoint, log=log, eval_every=config.eval.every,
+      stages=stages, evaluate=evaluate, checkpoint=checkpoint, log=log, eval_every=config.eval.every,
   )
   _check_counts(run)
   return run
+
+
+def _stage_sections(section) -> set[str]:
+  """The sections of a stage; `reward` is one of them where its algorithm asks for a reward."""
+  factory = resolve(section.algorithm.name, 'rlx.algorithms')
+  return STAGE_SECTIONS | ({'reward'} & inspect.signature(factory).parameters.keys())
 
 
 def _evaluation(parts, log):
@@ -360,10 +381,10 @@ def _parts(config, stage, model) -> dict[str, Callable]:
   return parts
 
 
-def _build_stage(config, name, first_step, model, mesh) -> Stage:
+def _build_stage(config, name, model, mesh) -> Stage:
   section = config if name == 'main' else config[name]
   if name != 'main':
-    _require_keys(section.keys(), STAGE_SECTIONS, name, 'a stage')
+    _require_keys(section.keys(), _stage_sections(section), name, f'a stage of {section.algorithm.name!r}')
   parts = _parts(config, section, model)
   decoding_fields = {field.name for field in dataclasses.fields(Decoding)} - {'eos_ids', 'pad_id'}
   _require_keys(section.decoding.keys(), decoding_fields, 'decoding', 'Decoding')
@@ -381,8 +402,8 @@ def _build_stage(config, name, first_step, model, mesh) -> Stage:
     raise ConfigError(f'config.params: {sorted(unknown)} is none of {sorted(makers)}')
   return Stage(
       name=section.algorithm.name if name == 'main' else name,
-      first_step=first_step,
-      last_step=first_step + section.steps,
+      num_steps=section.steps,
+      stop=call(StopRule, section.stop, 'stop') if section.stop else None,
       algorithm=algorithm,
       optimizer=optimizer,
       train_step=step.make_train_step(algorithm, optimizer, **section.updates),
@@ -417,7 +438,7 @@ def _check_counts(run: Run) -> None:
   """Everything that is counted in steps is a multiple of the steps in a dispatch."""
   per_dispatch = run.log.steps_per_dispatch
   counts = {'eval.every': run.eval_every, 'checkpoint.every': run.checkpoint.every}
-  counts |= {f'steps of stage {s.name!r}': s.last_step - s.first_step for s in run.stages}
+  counts |= {f'steps of stage {s.name!r}': s.num_steps for s in run.stages}
   for name, count in counts.items():
     if count < 1 or count % per_dispatch:
       raise ConfigError(

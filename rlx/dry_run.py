@@ -20,13 +20,13 @@ def dry_run(run: Run) -> str:
   lines = [f'mesh        {mesh} ({jax.devices()[0].device_kind}), population {run.population}']
   with jax.set_mesh(run.mesh):
     for stage in run.stages:
-      lines.append(f'stage {stage.name!r}: {stage.last_step - stage.first_step} steps')
+      lines.append(f'stage {stage.name!r}: {stage.num_steps} steps')
       lines += _stage_lines(run, stage)
   return '\n'.join(lines)
 
 
 def _stage_lines(run, stage) -> list[str]:
-  state = train.abstract_state_at(run, stage.last_step)
+  state = train.abstract_state(run, run.stages.index(stage))
   per_device = lambda tree: _mib(sharding.bytes_per_device(tree, run.mesh))
   for_part = lambda tree: f'{_millions(tree)} M numbers, {per_device(tree)} a device'
   lines = [f'  {name:<22}{for_part(state.params[name])} (trained)' for name in state.params]

@@ -73,22 +73,35 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
     checkpoints = stack.enter_context(Checkpoints(workdir / 'checkpoints', keep=run.checkpoint.keep))
     stopping = stack.enter_context(_stop_signals())
-    restored = checkpoints.restore(functools.partial(abstract_state_at, run), line.say)
-    at_step = 0 if restored is None else _step_of(restored[0])
-    resume_step = -1 if restored is None else at_step
+    state, position = _restore(run, checkpoints, line)
+    resume_step = -1 if state is None else position.step
     writer = stack.enter_context(contextlib.closing(MetricsWriter(workdir, resume_step=resume_step)))
     session = _Session(run, workdir, line, checkpoints, writer, stopping, began)
-    finished, at_step = session.go(None if restored is None else restored[0], at_step)
+    position = session.go(state, position)
     checkpoints.wait()
-  before, after = _accuracies(run, workdir)
+  before, after = _accuracies(workdir, position)
   outcome = Outcome(
-      finished=finished, step=at_step, before=before, after=after, seconds=time.monotonic() - began,
-      transcripts_before=_transcripts(workdir, run.stages[-1].first_step),
-      transcripts_after=_transcripts(workdir, run.num_steps),
+      finished=position.ended and position.stage == len(run.stages) - 1,
+      step=position.step,
+      before=before,
+      after=after,
+      seconds=time.monotonic() - began,
+      transcripts_before=_transcripts(workdir, position.first_step),
+      transcripts_after=_transcripts(workdir, position.step),
   )
-  if finished:
+  if outcome.finished:
     _write_report(run, workdir, command, outcome)
   return outcome
+
+
+@dataclasses.dataclass(frozen=True)
+class Position:
+  """Where in the list of stages a state is; saved beside it, because a stage may end early."""
+
+  stage: int = 0  # index
+  first_step: int = 0  # train steps taken before this stage
+  step: int = 0  # train steps taken
+  ended: bool = False  # the stage is over: the next one begins from this state
 
 
 # --- states of a run ----------------------------------------------------------------------------------------
@@ -119,23 +132,21 @@ def _begin(run: Run, stage: Stage, models: Models, seed: Key, at_step: jax.Array
   return stage.enter(models, init_key, run_key, at_step)
 
 
-def abstract_state_at(run: Run, at_step: int) -> State:
-  """Shapes, dtypes and shardings of the state after `at_step` steps; nothing is computed."""
+def abstract_state(run: Run, stage: int) -> State:
+  """Shapes, dtypes and shardings of the state during a stage; nothing is computed."""
   models, state = {}, None
-  for index in range(_stage_at(run, at_step) + 1):
+  for index in range(stage + 1):
     state = jax.eval_shape(lambda m, index=index: begin(run, index, m, 0), models)
     models = state.models
   place = lambda leaf, where: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where)
   return jax.tree.map(place, state, sharding.shardings(state, run.mesh))
 
 
-def _stage_at(run: Run, at_step: int) -> int:
-  """Index of the stage that the state after `at_step` steps belongs to: the one that took the last step."""
-  return next(i for i, stage in enumerate(run.stages) if at_step <= stage.last_step)
-
-
-def _step_of(state: State) -> int:
-  return int(np.max(np.asarray(state.step)))
+def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State | None, Position]:
+  """The newest intact state and where it is; (None, the beginning) where nothing was saved."""
+  like = lambda step, extra: abstract_state(run, extra['stage'])
+  restored = checkpoints.restore(like, line.say)
+  return (None, Position()) if restored is None else (restored[0], Position(**restored[1]))
 
 
 def check(run: Run) -> None:
@@ -144,9 +155,9 @@ def check(run: Run) -> None:
   Raises:
     ConfigError: a program cannot be built.
   """
-  for stage in run.stages:
+  for index, stage in enumerate(run.stages):
     try:
-      make_dispatch(run, stage).trace(abstract_state_at(run, stage.last_step))
+      make_dispatch(run, stage).trace(abstract_state(run, index))
     except ConfigError:
       raise
     except ValueError as error:
@@ -186,48 +197,48 @@ class _Session:
   writer: MetricsWriter
   stopping: list  # signals received
   began: float
-  accuracy: float | None = None
-  reward: float | None = None
+  accuracy: float | None = None  # of the last evaluation
 
   def __post_init__(self):
     evaluate = jax.vmap(self.run.evaluate) if self.run.population > 1 else self.run.evaluate
     self.evaluate = jax.jit(evaluate)
 
-  def go(self, state: State | None, at_step: int) -> tuple[bool, int]:
-    """Takes all steps that are left; (True, last step), or (False, step) where a signal ended it."""
-    first = _stage_at(self.run, at_step)
+  def go(self, state: State | None, position: Position) -> Position:
+    """Takes all steps that are left, or those until a signal; returns where that is."""
     if state is None:
       self.line.say(f'compiling stage {self.run.stages[0].name!r}')
       state = begin(self.run, 0, {}, 0)
-      self._record(self.run.stages[0], state, 0, [{}])
-    for index in range(first, len(self.run.stages)):
-      stage = self.run.stages[index]
-      if at_step == stage.first_step and index > 0:
-        self.line.say(f'compiling stage {stage.name!r}')
-        state = begin(self.run, index, state.models, at_step)
-      state, at_step = self._stage(stage, state, at_step)
-      if at_step < stage.last_step:
-        return False, at_step
-    return True, at_step
+      self._record(state, position, [{}])
+    while True:
+      state, position = self._stage(state, position)
+      if not position.ended or position.stage + 1 == len(self.run.stages):
+        return position
+      self.line.say(f'compiling stage {self.run.stages[position.stage + 1].name!r}')
+      state, position = _next_stage(self.run, state, position)
 
-  def _stage(self, stage: Stage, state: State, at_step: int) -> tuple[State, int]:
+  def _stage(self, state: State, position: Position) -> tuple[State, Position]:
+    """Dispatches until the stage is over or a signal comes."""
+    stage = self.run.stages[position.stage]
     dispatch = make_dispatch(self.run, stage)
-    while at_step < stage.last_step and not self.stopping:
+    while not position.ended and not self.stopping:
       started = time.monotonic()
       state, metrics = dispatch(state)
       rows = _rows_of_metrics(jax.device_get(metrics), self.run.population)
       seconds = time.monotonic() - started
-      at_step += len(rows)
-      self._check_finite(stage, rows, at_step)
-      self._record(stage, state, at_step, rows)
-      self._show(stage, rows, at_step, seconds)
-      if at_step % self.run.checkpoint.every == 0 or at_step == stage.last_step or self.stopping:
-        self.checkpoints.save(state, extra={'stage': stage.name})
-    return state, at_step
+      self._check_finite(position, rows)
+      position = dataclasses.replace(position, step=position.step + len(rows))
+      self._record(state, position, rows)
+      self._show(position, rows, seconds)
+      over = position.step - position.first_step == stage.num_steps
+      position = dataclasses.replace(position, ended=over or bool(stage.stop and stage.stop.met(rows[-1])))
+      if position.step % self.run.checkpoint.every == 0 or position.ended or self.stopping:
+        self.checkpoints.save(state, extra=dataclasses.asdict(position))
+    return state, position
 
-  def _record(self, stage: Stage, state: State, at_step: int, rows: list[dict]) -> None:
+  def _record(self, state: State, position: Position, rows: list[dict]) -> None:
     """Writes the metrics of a dispatch and, where it is due, an evaluation and samples to read."""
-    if at_step % self.run.eval_every == 0 or at_step == stage.last_step:
+    stage, at_step = self.run.stages[position.stage], position.step
+    if at_step % self.run.eval_every == 0 or at_step - position.first_step == stage.num_steps:
       metrics, transcripts = jax.device_get(self.evaluate(state.models['policy']))
       rows[-1] |= _one_row(metrics, self.run.population)
       self.accuracy = rows[-1]['eval/accuracy']
@@ -246,45 +257,55 @@ class _Session:
       rows += [{'split': 'train', **row} for row in _read_batch(self.run, batch)]
     return rows
 
-  def _show(self, stage: Stage, rows: list[dict], at_step: int, seconds: float) -> None:
+  def _show(self, position: Position, rows: list[dict], seconds: float) -> None:
     tokens = sum(row.get('tokens/actions', 0.0) for row in rows) * self.run.population
-    self.reward = rows[-1].get('reward/mean')
-    left = (self.run.num_steps - at_step) * seconds / len(rows)
+    num_steps = position.first_step + self.run.steps_from(position.stage)
     timing = {
         'time/elapsed_seconds': time.monotonic() - self.began,
         'time/step_seconds': seconds / len(rows),
         'time/tokens_per_second': tokens / seconds,
     }
-    self.writer.write_timing(at_step, timing)
+    self.writer.write_timing(position.step, timing)
     self.line.update(
-        stage=stage.name, step=at_step, num_steps=self.run.num_steps, reward=self.reward,
-        accuracy=self.accuracy, tokens_per_second=tokens / seconds, seconds_left=left,
+        stage=self.run.stages[position.stage].name,
+        step=position.step,
+        num_steps=num_steps,
+        reward=rows[-1].get('reward/mean'),
+        accuracy=self.accuracy,
+        tokens_per_second=timing['time/tokens_per_second'],
+        seconds_left=(num_steps - position.step) * timing['time/step_seconds'],
     )
 
-  def _check_finite(self, stage: Stage, rows: list[dict], at_step: int) -> None:
+  def _check_finite(self, position: Position, rows: list[dict]) -> None:
+    """Gives up where too many updates in a row were skipped, after saving what it takes to look into it."""
     skipped = rows[-1].get('optimizer/nonfinite_updates', 0)
     if skipped < MAX_NONFINITE_UPDATES:
       return
-    dumped = self._dump(stage, at_step - len(rows))
+    dumped = self._dump(position)
     raise NonFiniteError(
-        f'{skipped:.0f} updates in a row up to step {at_step} were infinite or NaN and were skipped; the '
-        f'state before the last {len(rows)} steps is in {dumped}: lower optimizer.learning_rate, or replay '
+        f'{skipped:.0f} updates in a row were infinite or NaN and were skipped; the state before the last '
+        f'{len(rows)} steps (step {position.step}) is in {dumped}: lower optimizer.learning_rate, or replay '
         'it with JAX_DEBUG_NANS=True'
     )
 
-  def _dump(self, stage: Stage, at_step: int) -> Path:
-    """Saves the state after `at_step` steps, replayed from the last checkpoint (states are donated)."""
-    self.checkpoints.wait()
-    restored = self.checkpoints.restore(functools.partial(abstract_state_at, self.run), self.line.say)
-    state = begin(self.run, 0, {}, 0) if restored is None else restored[0]
-    if _step_of(state) == stage.first_step and stage is not self.run.stages[0]:
-      state = begin(self.run, self.run.stages.index(stage), state.models, stage.first_step)
-    dispatch = make_dispatch(self.run, stage)
-    while _step_of(state) < at_step:
+  def _dump(self, position: Position) -> Path:
+    """Saves the state of a position, replayed from the last checkpoint (states are donated)."""
+    state, at = _restore(self.run, self.checkpoints, self.line)
+    state = begin(self.run, 0, {}, 0) if state is None else state
+    if at.ended:
+      state, at = _next_stage(self.run, state, at)
+    dispatch = make_dispatch(self.run, self.run.stages[position.stage])
+    for _ in range(at.step, position.step, self.run.log.steps_per_dispatch):
       state, _ = dispatch(state)
     with Checkpoints(self.workdir / 'nonfinite', keep=1) as dump:
-      dump.save(state, extra={'stage': stage.name})
+      dump.save(state, extra=dataclasses.asdict(position))
     return self.workdir / 'nonfinite'
+
+
+def _next_stage(run: Run, state: State, position: Position) -> tuple[State, Position]:
+  """The beginning of the stage after the one that has ended."""
+  position = Position(stage=position.stage + 1, first_step=position.step, step=position.step)
+  return begin(run, position.stage, state.models, position.step), position
 
 
 @contextlib.contextmanager
@@ -362,12 +383,12 @@ def _transcripts(workdir: Path, at_step: int) -> list[dict]:
   return [row for row in rows if row['split'] == 'held_out']
 
 
-def _accuracies(run: Run, workdir: Path) -> tuple[float | None, float | None]:
-  """Held-out accuracy at the start of the last stage, and now."""
+def _accuracies(workdir: Path, position: Position) -> tuple[float | None, float | None]:
+  """Held-out accuracy at the start of the stage, and now."""
   path = workdir / 'metrics.jsonl'
   rows = read_metrics(path) if path.exists() else []
   at = {row['step']: row['eval/accuracy'] for row in rows if 'eval/accuracy' in row}
-  return at.get(run.stages[-1].first_step), at[max(at)] if at else None
+  return at.get(position.first_step), at[max(at)] if at else None
 
 
 def _write_report(run: Run, workdir: Path, command: str, outcome: Outcome) -> None:
@@ -378,5 +399,5 @@ def _write_report(run: Run, workdir: Path, command: str, outcome: Outcome) -> No
       after=outcome.transcripts_after,
       config=json.loads((workdir / 'config.json').read_text()),
       environment={'command': command, **environment()},
-      summary={'held-out accuracy': (outcome.before, outcome.after), 'train steps': run.num_steps},
+      summary={'held-out accuracy': (outcome.before, outcome.after), 'train steps': outcome.step},
   )

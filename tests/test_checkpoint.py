@@ -52,7 +52,7 @@ def make_state(step):
 ABSTRACT = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), make_state(0))
 
 
-def like(step):
+def like(step, extra):
   del step
   return ABSTRACT
 
@@ -128,7 +128,7 @@ def test_arrays_move_between_shardings(tmp_path):
   )
   assert bits(restore(tmp_path)[0]) == bits(make_state(3))
   with jax.set_mesh(mesh):
-    state, _, _ = restore(tmp_path, like=lambda step: abstract)
+    state, _, _ = restore(tmp_path, like=lambda step, extra: abstract)
   assert bits(state) == bits(make_state(3))
   for leaf in jax.tree.leaves(state):
     assert leaf.sharding.is_equivalent_to(sharding_of(leaf), leaf.ndim)
@@ -141,7 +141,7 @@ def test_a_population_is_saved_under_its_common_step(tmp_path):
   population = jax.vmap(one)(jnp.full(3, 7, jnp.int32))
   with Checkpoints(tmp_path, keep=1) as checkpoints:
     checkpoints.save(population, extra={})
-    state, _ = checkpoints.restore(lambda step: jax.eval_shape(lambda: population), print)
+    state, _ = checkpoints.restore(lambda step, extra: jax.eval_shape(lambda: population), print)
     assert bits(state) == bits(population)
     with pytest.raises(ValueError, match=r'different steps: \[0, 1, 2\]'):
       checkpoints.save(jax.vmap(one)(jnp.arange(3)), extra={})
@@ -157,7 +157,7 @@ def test_a_state_may_be_donated_as_soon_as_save_returns(tmp_path):
       checkpoints.save(state, extra={})
       jax.block_until_ready(overwrite(state))
       assert state.params['w0'].is_deleted()
-      restored, _ = checkpoints.restore(lambda step: abstract, print)
+      restored, _ = checkpoints.restore(lambda step, extra: abstract, print)
       assert int(restored.step) == step
       assert bits(restored.params) == bits(values(step))
 
@@ -341,7 +341,7 @@ def test_other_arrays_are_named_and_are_not_damage(run):
   policy = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
   other = ABSTRACT.replace(params={'policy': policy}, slow={}, key=ABSTRACT.world['other_keys'])
   with pytest.raises(ValueError) as error:
-    restore(run, like=lambda step: other)
+    restore(run, like=lambda step, extra: other)
   parts = [
       'checkpoint of step 30 does not fit this run',
       'params/policy/new is missing',
@@ -358,7 +358,7 @@ def test_other_arrays_are_named_and_are_not_damage(run):
 def test_a_long_list_of_arrays_is_cut(run):
   other = ABSTRACT.replace(params={f'w{i}': jax.ShapeDtypeStruct((), bool) for i in range(20)})
   with pytest.raises(ValueError, match='params/w0 is missing; .* and 16 more; resume with'):
-    restore(run, like=lambda step: other)
+    restore(run, like=lambda step, extra: other)
 
 
 def test_another_environment_is_said(run, monkeypatch):

@@ -63,6 +63,7 @@ def test_overrides_keep_types():
         (['params.policy=lstm'], "['lstm'] is none of"),
         (['updates.epochs=0'], 'at least 1 each'),
         (['population.size=0'], 'at least 1'),
+        (['sft.stop.metric=3', 'sft.stop.at_least=x'], 'needs float'),
         (['data.held_out_share=0.0'], 'leaves one part empty'),
     ],
 )

@@ -154,7 +154,7 @@ def test_resumes_bitwise(row, tmp_path):
     checkpoints.save(middle, extra={})
   like = jax.eval_shape(lambda: make_state(row, ADAM))
   with Checkpoints(tmp_path / 'checkpoints', keep=2) as checkpoints:
-    restored, _ = checkpoints.restore(lambda step: like, lambda text: None)
+    restored, _ = checkpoints.restore(lambda step, extra: like, lambda text: None)
   resumed, resumed_metrics = dispatch(restored)
   raw = lambda state: jax.device_get(state.replace(key=jax.random.key_data(state.key)))
   chex.assert_trees_all_equal(raw(resumed), raw(uninterrupted))

@@ -1,6 +1,8 @@
 """A tiny character-level decoder learns two-digit addition: a little SFT, then GRPO with a verifier.
 
     rlx --config=experiments/configs/quickstart/arithmetic.py --workdir=runs/quickstart
+
+Result: not recorded yet.
 """
 
 from ml_collections import ConfigDict
@@ -8,8 +10,11 @@ from ml_collections import ConfigDict
 from rlx.config import parse_arg
 
 
-def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `digits` and `operators` (the difficulty)."""
+def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing); `digits` and `operators` (the difficulty).
+
+  `steps` of the last stage are for the configs that start from this one.
+  """
   arg = parse_arg(arg, smoke=False, digits=2, operators='+')
   config = ConfigDict()
   config.seed = 0
@@ -58,7 +63,8 @@ def get_config(arg: str = '') -> ConfigDict:
   config.score = {'chunk_tokens': 4096}  # tokens with logits at a time
 
   # Stage 2, at the top of the config: GRPO, on policy (one update a batch).
-  config.steps = 2000
+  config.steps = steps
+  config.stop = ConfigDict()  # none: all steps are taken
   config.params = {'policy': 'transformer'}
   config.slow = ConfigDict()
   config.decoding = {
@@ -82,7 +88,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'adamw',
       'learning_rate': 1.5e-3,
       'warmup_steps': 20,  # updates
-      'decay_steps': 1980,  # updates
+      'decay_steps': steps - 20,  # updates
       'final_fraction': 0.1,
       'b1': 0.9,
       'b2': 0.95,
@@ -93,19 +99,19 @@ def get_config(arg: str = '') -> ConfigDict:
 
   # Stage 1: supervised, stopped long before it is good.
   config.sft = {
-      'steps': 120,
+      'steps': 400,  # at most
+      'stop': {'metric': 'eval/accuracy', 'at_least': 0.2},
       'params': {'policy': 'transformer'},
       'slow': ConfigDict(),
       'decoding': {**config.decoding},
       'rollout': {'name': 'solutions', 'batch_size': 128},
-      'reward': {'name': 'none'},
       'algorithm': {'name': 'sft'},
       'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1},
       'optimizer': {**config.optimizer, 'learning_rate': 3e-3, 'decay_steps': 0},
   }
   config.sft.data = config.data  # the same object: an override reaches both
 
-  config.eval = {'every': 40, 'problems': 1000}  # steps; held-out problems, greedy
+  config.eval = {'every': 20, 'problems': 1000}  # steps; held-out problems, greedy
   config.checkpoint = {'every': 40, 'keep': 3}  # steps; newest ones
   config.log = {'steps_per_dispatch': 20, 'samples': 8}  # in one program; rows
   if arg.smoke:
