@@ -1,0 +1,27 @@
+"""DAPO on two-digit addition: the quickstart with 600 steps and three seeds.
+
+    rlx --config=experiments/configs/policy_gradient/dapo_arithmetic.py --workdir=runs/dapo
+
+Paper: https://arxiv.org/abs/2503.14476
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {
+      'name': 'dapo',
+      'clip_low': 0.2,  # section 4.1
+      'clip_high': 0.28,  # section 4.1
+      'train_rows': config.rollout.batch_size // 2,  # half of what is sampled
+      'max_tokens': 2 * config.decoding.max_tokens,  # answers are short: no penalty up to the budget
+      'overlong_buffer': config.decoding.max_tokens,
+  }
+  return config

@@ -1,0 +1,27 @@
+"""Dr. GRPO on two-digit addition: the quickstart with 600 steps and three seeds.
+
+    rlx --config=experiments/configs/policy_gradient/dr_grpo_arithmetic.py --workdir=runs/dr_grpo
+
+Paper: https://arxiv.org/abs/2503.20783
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {
+      'name': 'dr_grpo',
+      'clip_low': 0.2,
+      'clip_high': 0.2,
+      'kl_coef': 0.0,  # section 3.2 trains without
+      'entropy_coef': 0.0,
+      'length': config.decoding.max_tokens,
+  }
+  return config

@@ -1,0 +1,31 @@
+"""PPO with a critic on two-digit addition: the quickstart with 600 steps and three seeds.
+
+    rlx --config=experiments/configs/policy_gradient/ppo_arithmetic.py --workdir=runs/ppo
+
+Paper: https://arxiv.org/abs/1707.06347
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.params = {'policy': 'transformer', 'value': 'critic'}
+  config.algorithm = {
+      'name': 'ppo',
+      'clip_low': 0.2,
+      'clip_high': 0.2,
+      'kl_coef': 0.0,
+      'entropy_coef': 0.0,
+      'value_coef': 0.5,
+      'value_clip': 0.2,
+      'discount': 1.0,
+      'lambda_': 0.95,
+  }
+  return config

@@ -1,0 +1,20 @@
+"""REINFORCE, batch-mean baseline, on two-digit addition: the quickstart with 600 steps and three seeds.
+
+    rlx --config=experiments/configs/policy_gradient/reinforce_arithmetic.py --workdir=runs/reinforce
+
+Paper: Williams, 1992, https://doi.org/10.1007/BF00992696
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {'name': 'reinforce', 'kl_coef': 0.0, 'entropy_coef': 0.0}
+  return config
