@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from rlx.algorithms.cispo import cispo
 from rlx.algorithms.dapo import dapo
 from rlx.algorithms.dr_grpo import dr_grpo
 from rlx.algorithms.grpo import grpo
@@ -95,6 +96,7 @@ ROWS = (
     Row('dapo', lambda: dapo(
         samples(2 * BATCH_SIZE), reward, score, clip_low=0.2, clip_high=0.28, train_rows=BATCH_SIZE,
         max_tokens=2 * NUM_TOKENS, overlong_buffer=NUM_TOKENS), metric='reward/before_selection'),
+    Row('cispo', lambda: cispo(samples(), reward, score, clip_low=1.0, clip_high=0.28)),
     Row('ppo', lambda: ppo(
         samples(), reward, score, value, **clip, kl_coef=0.001, entropy_coef=0.0, value_coef=0.5,
         value_clip=0.2, discount=1.0, lambda_=0.95), slow=('reference',), critic=True),

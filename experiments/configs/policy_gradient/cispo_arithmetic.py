@@ -1,0 +1,22 @@
+"""CISPO on two-digit addition: the quickstart with 600 steps, two updates a batch and three seeds.
+
+    rlx --config=experiments/configs/policy_gradient/cispo_arithmetic.py --workdir=runs/cispo
+
+Paper: https://arxiv.org/abs/2506.13585
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {'name': 'cispo', 'clip_low': 1.0, 'clip_high': 0.28}
+  config.updates.minibatches = 2  # off policy in the second, so that the weight matters
+  config.updates.microbatches = 2
+  return config
