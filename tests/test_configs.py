@@ -1,0 +1,71 @@
+"""Every config in the tree builds, reads all its keys, and takes its first steps; the table of papers is true."""
+
+from pathlib import Path
+
+import jax
+from ml_collections import ConfigDict
+import pytest
+
+from experiments import papers
+from rlx import config as configs
+from rlx import train
+
+ROOT = Path(__file__).parent.parent
+CONFIGS = sorted(p for p in (ROOT / 'experiments/configs').rglob('*.py') if p.name != '__init__.py')
+
+
+def each(paths):
+  return pytest.mark.parametrize('path', paths, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+@each(CONFIGS)
+def test_config_builds_traces_and_is_not_modified(path):
+  config = configs.load(f'{path}:smoke')
+  before = config.to_json()
+  run = configs.build(config)
+  with jax.set_mesh(run.mesh):
+    train.check(run)
+  assert config.to_json() == before
+  configs.load(str(path))  # the real one is at least a config
+  assert 'Result: ' in path.read_text(), 'a config is the record of a result'
+
+
+def sections(config, prefix=''):
+  yield prefix, config
+  for name, value in config.items():
+    if isinstance(value, ConfigDict) and name not in ('params', 'slow'):  # names of models, free to choose
+      yield from sections(value, f'{prefix}{name}.')
+
+
+def test_every_key_is_read():
+  """A surplus key is refused in every section, so there is none that nothing reads."""
+  path = f'{ROOT}/experiments/configs/quickstart/arithmetic.py:smoke'
+  names = [name for name, _ in sections(configs.load(path))]
+  assert len(names) > 20
+  for name in names:
+    config = configs.load(path).unlock()
+    dict(sections(config))[name]['surplus'] = 1
+    with pytest.raises(configs.ConfigError) as error:
+      configs.build(config)
+    assert 'surplus' in str(error.value), name
+
+
+def test_the_smoke_run_of_a_critic_trains(tmp_path):
+  """The one config with two trained models and another structure in its second stage."""
+  path = next(path for path in CONFIGS if path.stem.startswith('ppo'))
+  config = configs.load(f'{path}:smoke')
+  outcome = train.train(config, tmp_path, quiet=True, command='')
+  assert outcome.finished and outcome.step == 8
+  again = train.train(config, tmp_path, quiet=True, command='')
+  assert again.finished and again.step == 8 and again.after == outcome.after
+
+
+def test_a_stop_rule_ends_a_stage_early(tmp_path):
+  config = configs.load(f'{ROOT}/experiments/configs/quickstart/arithmetic.py:smoke')
+  configs.override(config, 'sft.stop.at_least', '0.0')
+  outcome = train.train(config, tmp_path, quiet=True, command='')
+  assert outcome.finished and outcome.step == 2 + 4, 'the first evaluation of SFT ends it'
+
+
+def test_papers_table_is_up_to_date():
+  assert (ROOT / 'docs/papers.md').read_text() == papers.table(), 'run: python -m experiments.papers'
