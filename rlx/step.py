@@ -87,7 +87,16 @@ def _sample(algorithm: Algorithm, state: State) -> tuple[Batch, World]:
   return sharding.shard_rows(batch), world
 
 
-def _learn(algorithm, optimizer, state, batch, *, epochs, minibatches, microbatches):
+def _learn(
+    algorithm: Algorithm,
+    optimizer: optax.GradientTransformation,
+    state: State,
+    batch: Batch,
+    *,
+    epochs: int,
+    minibatches: int,
+    microbatches: int,
+) -> tuple[State, Metrics]:
   """The second half of the step: advantages, then epochs of minibatch updates."""
   _, _, advantage_key, update_key = _keys(state)
   batch = sharding.shard_rows(algorithm.advantage(state.models, batch, advantage_key))

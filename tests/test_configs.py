@@ -1,4 +1,4 @@
-"""Every config in the tree builds, reads all its keys, and takes its first steps; the table of papers is true."""
+"""Every config in the tree builds and reads all its keys, stages work, and the table of papers is true."""
 
 from pathlib import Path
 

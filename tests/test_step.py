@@ -55,17 +55,17 @@ def test_one_program_two_halves_and_python_agree():
   fused_step = make_train_step(least_squares(), optimizer, **SETTINGS)
   halves_step = make_train_step(least_squares(host=True), optimizer, **SETTINGS, host_reward=True)
   fused, metrics = jax.jit(repeat(fused_step, 5))(make_state(optimizer))
-  single = python = halves = make_state(optimizer)
-  halves = make_state(optimizer)
+  single, python, halves = (make_state(optimizer) for _ in range(3))
   for i in range(5):
     single, single_metrics = jax.jit(fused_step)(single)
     halves, halves_metrics = halves_step(halves)
     with jax.disable_jit():
       python, python_metrics = fused_step(python)
     for other in (single_metrics, halves_metrics, python_metrics):
-      chex.assert_trees_all_close(other, jax.tree.map(lambda x, i=i: x[i], metrics), rtol=1e-5)
+      # Adam divides by small second moments at first, which makes 1e-7 of rounding a few 1e-5.
+      chex.assert_trees_all_close(other, jax.tree.map(lambda x, i=i: x[i], metrics), rtol=2e-4)
   for other in (single, halves, python):
-    chex.assert_trees_all_close(other.params, fused.params, rtol=1e-5)
+    chex.assert_trees_all_close(other.params, fused.params, rtol=2e-4)
     assert other.step == 5 and other.world == 5
 
 

@@ -234,7 +234,6 @@ def decode(
           old, new[None].astype(old.dtype), (index, 0, column, 0, 0)
       )
       updated = KV(write(cache.keys, key), write(cache.values, value))
-      # The samples of a group ask the same bank row: fold them into the time axis of the query.
       past = (prompt_keys, prompt_values, seen)
       recent = (updated.keys[index], updated.values[index], decoded)
       return _attention(config, query, [past, recent]), updated
