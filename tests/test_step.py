@@ -158,3 +158,24 @@ def test_rows_must_divide(settings, words):
   step = make_train_step(least_squares(), optimizer, **{**SETTINGS, **settings})
   with pytest.raises(ValueError, match=words):
     step(make_state(optimizer))
+
+
+def test_metrics_of_a_batch_and_of_an_update_by_hand():
+  from rlx.metrics import describe, describe_update
+
+  mask = jnp.array([[0, 1, 1], [0, 1, 0], [0, 1, 0], [0, 1, 1]], bool)
+  batch = {
+      'rewards': jnp.array([1.0, 0.0, 1.0, 1.0]), 'groups': jnp.array([0, 0, 1, 1]), 'action_mask': mask,
+      'truncated': jnp.array([True, False, False, False]), 'reward/format': jnp.array([1.0, 1.0, 0.0, 0.0]),
+      'sampler_logprobs': jnp.zeros((4, 3)), 'advantages': jnp.ones((4, 3)), 'weights': mask * 4 / 6,
+  }
+  metrics = describe(batch)
+  assert metrics['reward/mean'] == 0.75 and metrics['reward/zero_variance_fraction'] == 0.5
+  assert metrics['tokens/actions'] == 6 and metrics['tokens/response_mean'] == 1.5
+  assert metrics['tokens/truncated_fraction'] == 0.25 and metrics['reward/format'] == 0.5
+  logprobs = jnp.where(jnp.arange(3)[None] == 1, jnp.log(2.0), 0.0) * jnp.ones((4, 1))
+  metrics = describe_update(batch, logprobs, jnp.full((4, 3), 0.3), clip_low=0.2, clip_high=0.2)
+  np.testing.assert_allclose(metrics['policy/entropy'], 0.3, rtol=1e-6)
+  np.testing.assert_allclose(metrics['policy/clipped_high'], 4 / 6, rtol=1e-6)  # the four doubled tokens
+  assert metrics['policy/clipped_low'] == 0
+  np.testing.assert_allclose(metrics['kl/old'], 4 / 6 * (0.5 - 1 + np.log(2)), rtol=1e-5)

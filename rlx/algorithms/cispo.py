@@ -13,7 +13,8 @@ import jax.numpy as jnp
 
 from rlx import reductions
 from rlx.algorithms.grpo import grpo
-from rlx.losses import policy, regularizers
+from rlx.losses import policy
+from rlx.metrics import describe_update
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
 
 
@@ -36,16 +37,13 @@ def cispo(
 
   def loss(models: Models, batch: Batch, key: Key):
     del key
-    mean = lambda x: reductions.weighted_mean(x, batch['weights'])
     logprobs, entropy = score(models['policy'], batch)
     rho = policy.ratio(logprobs, batch['sampler_logprobs'])
     weight = jax.lax.stop_gradient(jnp.clip(rho, 1 - clip_low, 1 + clip_high))
-    total = mean(policy.reinforce(logprobs, weight * batch['advantages']))
-    return total, {
-        'loss/policy': total,
-        'policy/entropy': mean(entropy),
-        'policy/clipped_high': mean((rho > 1 + clip_high).astype(jnp.float32)),
-        'kl/old': mean(regularizers.kl_k3(logprobs, batch['sampler_logprobs'])),
-    }
+    total = reductions.weighted_mean(
+        policy.reinforce(logprobs, weight * batch['advantages']), batch['weights']
+    )
+    clip = dict(clip_low=clip_low, clip_high=clip_high)
+    return total, {'loss/policy': total, **describe_update(batch, logprobs, entropy, **clip)}
 
   return dataclasses.replace(parent, loss=loss)

@@ -9,6 +9,7 @@ Source: DeepSeekMath, https://arxiv.org/abs/2402.03300, eq. 3 and 4.
 from rlx import reductions
 from rlx.advantages import groups
 from rlx.losses import policy, regularizers
+from rlx.metrics import describe_update
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
 
 
@@ -51,17 +52,10 @@ def grpo(
     del key
     mean = lambda x: reductions.weighted_mean(x, batch['weights'])
     logprobs, entropy = score(models['policy'], batch)
-    old_logprobs, advantages = batch['sampler_logprobs'], batch['advantages']
     clip = dict(clip_low=clip_low, clip_high=clip_high)
-    total = mean(policy.clipped_surrogate(logprobs, old_logprobs, advantages, **clip))
-    low, high = policy.is_clipped(logprobs, old_logprobs, advantages, **clip)
-    metrics = {
-        'loss/policy': total,
-        'policy/entropy': mean(entropy),
-        'policy/clipped_low': mean(low),
-        'policy/clipped_high': mean(high),
-        'kl/old': mean(regularizers.kl_k3(logprobs, old_logprobs)),
-    }
+    surrogate = policy.clipped_surrogate(logprobs, batch['sampler_logprobs'], batch['advantages'], **clip)
+    total = mean(surrogate)
+    metrics = {'loss/policy': total, **describe_update(batch, logprobs, entropy, **clip)}
     if kl_coef:
       kl = mean(regularizers.kl_k3(logprobs, batch['reference_logprobs']))
       metrics['kl/reference'] = kl

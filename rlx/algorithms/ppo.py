@@ -12,8 +12,9 @@ import jax.numpy as jnp
 
 from rlx import reductions
 from rlx.advantages import temporal
-from rlx.losses import policy, regularizers
+from rlx.losses import policy
 from rlx.losses import value as value_losses
+from rlx.metrics import describe_update
 from rlx.rewards import shaping
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score, Value
 
@@ -72,21 +73,17 @@ def ppo(
     del key
     mean = lambda x: reductions.weighted_mean(x, batch['weights'])
     logprobs, entropy = score(models['policy'], batch)
-    old_logprobs, advantages = batch['sampler_logprobs'], batch['advantages']
     clip = dict(clip_low=clip_low, clip_high=clip_high)
-    policy_loss = mean(policy.clipped_surrogate(logprobs, old_logprobs, advantages, **clip))
+    surrogate = policy.clipped_surrogate(logprobs, batch['sampler_logprobs'], batch['advantages'], **clip)
+    policy_loss = mean(surrogate)
     values = value(models['value'], batch)
     value_loss = mean(
         value_losses.clipped_squared_error(values, batch['values'], batch['returns'], clip=value_clip)
     )
-    low, high = policy.is_clipped(logprobs, old_logprobs, advantages, **clip)
     metrics = {
         'loss/policy': policy_loss,
         'loss/value': value_loss,
-        'policy/entropy': mean(entropy),
-        'policy/clipped_low': mean(low),
-        'policy/clipped_high': mean(high),
-        'kl/old': mean(regularizers.kl_k3(logprobs, old_logprobs)),
+        **describe_update(batch, logprobs, entropy, **clip),
     }
     return policy_loss + value_coef * value_loss - entropy_coef * mean(entropy), metrics
 
