@@ -2,7 +2,21 @@
 
     rlx --config=experiments/configs/quickstart/arithmetic.py --workdir=runs/quickstart
 
-Result: not recorded yet.
+Result: held-out accuracy 20.8 to 36.8 % after SFT; after GRPO median 97.8 %, worst of ten seeds 93.5 %; 115 s.
+
+The time is that of seed 0 on two idle cores (AMD EPYC, AVX-512) with a cold compilation cache; the first point
+of the curve came within 14 s. Accuracy is greedy, on 1,000 draws of the tenth of all problems that is never
+trained on. Ten runs, `--config.seed=0` to `9`:
+
+    seed             0     1     2     3     4     5     6     7     8     9
+    after SFT, %  28.8  29.0  30.3  33.7  27.0  28.0  36.8  20.9  21.0  20.8
+    after GRPO, % 93.5 100.0  99.7 100.0  97.3  98.4  98.8  96.9  94.3  96.2
+
+It was tuned for the worst seed. GRPO that began at 6 % on one seed was still below 10 % a thousand steps later,
+and after 140 steps of SFT eight seeds lay between 8 and 46 %: so SFT ends by a stop rule, not after a number of
+steps. With four updates a batch (and learning rate 1e-3) three of four seeds collapsed.
+
+Harder, and not run yet: `arithmetic.py:digits=3`, `arithmetic.py:operators=+-`.
 """
 
 from ml_collections import ConfigDict
