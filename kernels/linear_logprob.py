@@ -56,7 +56,7 @@ def linear_logprob(
   padding = -num_tokens % chunk_size
   hidden = jnp.pad(hidden, ((0, padding), (0, 0)))
   targets = jnp.pad(targets, (0, padding))
-  statistics = _chunked(chunk_size, adjust, hidden, unembedding.astype(hidden.dtype), targets)
+  statistics = _chunked(chunk_size, adjust, hidden, unembedding, targets)
   return TokenStatistics(*(x[:num_tokens] for x in statistics))
 
 
@@ -75,9 +75,11 @@ def _statistics(logits, targets) -> TokenStatistics:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _chunked(chunk_size, adjust, hidden, unembedding, targets) -> TokenStatistics:
+  weights = unembedding.astype(hidden.dtype)
+
   def chunk(x):
     hidden, targets = x
-    return _statistics(adjust(_logits(hidden, unembedding), targets), targets)
+    return _statistics(adjust(_logits(hidden, weights), targets), targets)
 
   split = lambda x: x.reshape(-1, chunk_size, *x.shape[1:])
   return jax.tree.map(lambda x: x.reshape(-1), jax.lax.map(chunk, (split(hidden), split(targets))))
@@ -90,11 +92,12 @@ def _chunked_forward(chunk_size, adjust, hidden, unembedding, targets):
 
 def _chunked_backward(chunk_size, adjust, residuals, cotangents):
   hidden, unembedding, targets, entropy = residuals
+  weights = unembedding.astype(hidden.dtype)  # cast in here: their gradient is summed and kept in float32
   split = lambda x: x.reshape(-1, chunk_size, *x.shape[1:])
 
   def backward(total, x):
     hidden, targets, entropy, cotangents = x
-    logits, pull = jax.vjp(lambda raw: adjust(raw, targets), _logits(hidden, unembedding))
+    logits, pull = jax.vjp(lambda raw: adjust(raw, targets), _logits(hidden, weights))
     logprobs = jax.nn.log_softmax(logits)
     probs = jnp.exp(logprobs)
     # d logprob = onehot - p,  d entropy = -p (log p + H),  d logsumexp = p
@@ -106,7 +109,7 @@ def _chunked_backward(chunk_size, adjust, residuals, cotangents):
     (grad,) = pull(grad)
     grad = grad.astype(hidden.dtype)
     total += jnp.einsum('cv,cd->vd', grad, hidden, preferred_element_type=jnp.float32)
-    return total, jnp.einsum('cv,vd->cd', grad, unembedding)
+    return total, jnp.einsum('cv,vd->cd', grad, weights)
 
   total = jnp.zeros(unembedding.shape, jnp.float32)
   parts = jax.tree.map(split, (hidden, targets, entropy, cotangents))

@@ -185,3 +185,14 @@ def test_no_chunk_sees_another():
   args = arguments(7, 5, 11)
   gradient = jax.grad(lambda h: linear_logprob(h, *args[1:], chunk_size=3).logprobs[4])(args[0])
   np.testing.assert_array_equal(np.abs(gradient).sum(axis=1) > 0, np.arange(7) == 4)
+
+
+def test_the_gradient_of_float32_weights_keeps_float32_under_bfloat16_activations():
+  keys = jax.random.split(jax.random.key(0), 3)
+  hidden = jax.random.normal(keys[0], (64, 8)).astype(jnp.bfloat16)
+  weights = jax.random.normal(keys[1], (12, 8))
+  targets = jax.random.randint(keys[2], (64,), 0, 12)
+  loss = lambda w: linear_logprob(hidden, w, targets, chunk_size=16).logprobs.sum()
+  gradient = jax.grad(loss)(weights)
+  assert gradient.dtype == jnp.float32
+  assert (gradient != gradient.astype(jnp.bfloat16).astype(jnp.float32)).any()
