@@ -14,7 +14,7 @@ demo: $(VENV)/installed
 	$(BIN)/rlx --config=experiments/configs/quickstart/arithmetic.py --workdir=runs/quickstart
 
 test: $(VENV)/installed
-	$(BIN)/pytest -m 'not slow'
+	$(BIN)/pytest --numprocesses 2 --dist loadfile -m 'not slow'
 
 test-slow: $(VENV)/installed
 	$(BIN)/pytest -m slow
