@@ -4,7 +4,8 @@
 
 Paper: Williams, 1992, https://doi.org/10.1007/BF00992696
 
-Result: not run yet.
+Result: held-out accuracy, median of three seeds (worst): 29.0 % (26.1 %) after SFT,
+92.5 % (90.0 %) after 600 steps. Two CPU cores (AMD EPYC), busy with other work; minutes.
 """
 
 from ml_collections import ConfigDict
