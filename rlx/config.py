@@ -278,7 +278,7 @@ def call(function: Callable, section: Mapping, where: str, parts: Mapping[str, A
       must be in the section, and the section may hold nothing else (`name` aside).
     section: of the config.
     where: the section's name, for errors.
-    parts: what the framework has built so far; values may be thunks, which are called when asked for.
+    parts: name -> a function without arguments that builds the part when it is asked for.
   Raises:
     ConfigError: missing or unknown values, or values that the function refuses.
   """
