@@ -4,7 +4,8 @@
 
 Paper: https://arxiv.org/abs/2402.14740
 
-Result: not run yet.
+Result: held-out accuracy, median of three seeds (worst): 29.0 % (26.1 %) after SFT,
+92.9 % (89.6 %) after 600 steps. Two CPU cores (AMD EPYC), busy with other work; minutes.
 """
 
 from ml_collections import ConfigDict
