@@ -28,9 +28,14 @@ PARAMETER_AXES = {
     'gate': ('embed', 'mlp'),
     'up': ('embed', 'mlp'),
     'down': ('mlp', 'embed'),
+    'router': ('embed', None),
+    'expert_gate': (None, 'embed', 'mlp'),
+    'expert_up': (None, 'embed', 'mlp'),
+    'expert_down': (None, 'mlp', 'embed'),
     'query_bias': ('heads', None),
     'key_bias': ('heads', None),
     'value_bias': ('heads', None),
+    'gate_bias': ('mlp',),
     'up_bias': ('mlp',),
 }
 

@@ -1,5 +1,6 @@
 """Where arrays live: every parameter is placed by its name, and what belongs to it is placed beside it."""
 
+import dataclasses
 import functools
 import math
 
@@ -18,9 +19,13 @@ from rlx.types import State
 CONFIG = TransformerConfig(  # with every parameter there is
     vocab_size=32, num_layers=2, width=16, num_heads=4, num_kv_heads=2, head_size=4, mlp_size=24,
     context_length=8, norm='layernorm', positions='learned', qk_norm=True, qkv_bias=True, out_bias=True,
-    post_norms=True, tied=False,
+    mlp_bias=True, post_norms=True, tied=False,
 )
-PARAMS = jax.eval_shape(functools.partial(transformer.init, config=CONFIG), jax.random.key(0))
+EXPERTS = dataclasses.replace(CONFIG, mlp_bias=False, num_experts=4, experts_per_token=2)
+PARAMS, EXPERT_PARAMS = (
+    jax.eval_shape(functools.partial(transformer.init, config=config), jax.random.key(0))
+    for config in (CONFIG, EXPERTS)
+)
 SPECS = {  # without the leading axis of stacked layers
     'embedding': ('tensor', 'fsdp'),
     'unembedding': ('tensor', 'fsdp'),
@@ -32,9 +37,14 @@ SPECS = {  # without the leading axis of stacked layers
     'gate': ('fsdp', 'tensor'),
     'up': ('fsdp', 'tensor'),
     'down': ('tensor', 'fsdp'),
+    'router': ('fsdp', None),
+    'expert_gate': (None, 'fsdp', 'tensor'),
+    'expert_up': (None, 'fsdp', 'tensor'),
+    'expert_down': (None, 'tensor', 'fsdp'),
     'query_bias': ('tensor', None),
     'key_bias': ('tensor', None),
     'value_bias': ('tensor', None),
+    'gate_bias': ('tensor',),
     'up_bias': ('tensor',),
     'attention_out_bias': (None,),
     'down_bias': (None,),
@@ -63,7 +73,7 @@ def make_state():
 
 
 def test_specs_by_name():
-  placed = sharding.shardings(PARAMS, mesh_of(2, 2, 2))
+  placed = sharding.shardings([PARAMS, EXPERT_PARAMS], mesh_of(2, 2, 2))
   seen = set()
   for name, stacked, leaf in named_leaves(placed):
     assert leaf.spec == P(*(None,) * stacked, *SPECS[name]), name

@@ -1,4 +1,4 @@
-"""A decoder for the dense language-model families, as plain functions over a tree of arrays.
+"""A decoder for the language-model families, as plain functions over a tree of arrays.
 
 Why plain functions and not flax.linen or nnx: a parameter tree that *is* a nested dict makes each of these
 a single line, with no module object to split from its state. A population is `jax.vmap(init)(keys)`; a
@@ -23,6 +23,9 @@ from typing import Literal, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from rlx.models import experts, rope
 
 Params = dict
 
@@ -38,7 +41,7 @@ class TransformerConfig:
     num_heads: query heads.
     num_kv_heads: key and value heads; divides `num_heads`.
     head_size: size of a head.
-    mlp_size: hidden units of the feed-forward part.
+    mlp_size: hidden units of the feed-forward part; of each expert, where there are experts.
     context_length: the longest row, in tokens.
     norm: 'rmsnorm', or 'layernorm' with a bias (GPT-2).
     norm_eps: added to the variance.
@@ -47,13 +50,24 @@ class TransformerConfig:
     qk_norm: RMS-normalise queries and keys per head (Qwen3, Gemma 3).
     positions: 'rope', or 'learned' (GPT-2).
     rope_theta: base wavelength of the rotary positions.
-    local_rope_theta: the same in sliding-window layers (Gemma 3); 0 means `rope_theta`.
-    window: how many tokens a sliding-window layer sees; 0 for no such layers (Mistral, Gemma 2 and 3).
-    global_every: every n-th layer attends globally, the others slide; 0 slides everywhere (Mistral).
+    local_rope_theta: base of sliding-window layers, which then are not scaled (Gemma 3); 0 is `rope_theta`.
+    rope_scaling: 'none', 'linear', 'dynamic' (nothing within `rope_original_context`), 'llama3' or 'yarn'.
+    rope_factor: by which positions are compressed.
+    rope_original_context: tokens of context in pretraining ('dynamic', 'llama3', 'yarn').
+    rope_slow_turns: entries that turn less often over that context are compressed ('llama3', 'yarn').
+    rope_fast_turns: entries that turn more often are not ('llama3', 'yarn').
+    rope_attention_factor: queries and keys are multiplied by it; 0 means 0.1 ln(rope_factor) + 1 ('yarn').
+    rope_truncate: whole indices bound the entries between slow and fast ('yarn').
+    window: how many tokens a sliding-window layer sees; 0 where there are none.
+    sliding_layers: indices of the sliding-window layers (all in Mistral, a pattern in Gemma 2 and 3).
     activation: 'silu', 'gelu' or 'gelu_tanh' (Gemma, GPT-2).
     gated: SwiGLU/GeGLU; False for a plain two-layer MLP (GPT-2).
     qkv_bias: biases on queries, keys and values (Qwen2, GPT-2).
-    out_bias: biases on the attention output and the MLP (GPT-2).
+    out_bias: a bias on the attention output (GPT-2).
+    mlp_bias: biases on the MLP (GPT-2).
+    num_experts: feed-forward parts of a layer, of which a token takes a few (Qwen3-MoE); 0 for a plain one.
+    experts_per_token: how many it takes.
+    normalise_experts: the weights of those add up to 1; otherwise they are their shares among all experts.
     tied: the unembedding is the embedding.
     scale_embedding: multiply embeddings by sqrt(width) (Gemma).
     query_scale: attention logits are multiplied by it; 0 means head_size ** -0.5 (Gemma 2 differs).
@@ -80,12 +94,23 @@ class TransformerConfig:
   positions: Literal['rope', 'learned'] = 'rope'
   rope_theta: float = 10_000.0
   local_rope_theta: float = 0.0
+  rope_scaling: Literal['none', 'linear', 'dynamic', 'llama3', 'yarn'] = 'none'
+  rope_factor: float = 1.0
+  rope_original_context: int = 0
+  rope_slow_turns: float = 0.0
+  rope_fast_turns: float = 0.0
+  rope_attention_factor: float = 0.0
+  rope_truncate: bool = True
   window: int = 0
-  global_every: int = 0
+  sliding_layers: tuple[int, ...] = ()
   activation: Literal['silu', 'gelu', 'gelu_tanh'] = 'silu'
   gated: bool = True
   qkv_bias: bool = False
   out_bias: bool = False
+  mlp_bias: bool = False
+  num_experts: int = 0
+  experts_per_token: int = 0
+  normalise_experts: bool = False
   tied: bool = True
   scale_embedding: bool = False
   query_scale: float = 0.0
@@ -100,6 +125,7 @@ class TransformerConfig:
         'norm': ('rmsnorm', 'layernorm'),
         'positions': ('rope', 'learned'),
         'activation': tuple(_ACTIVATIONS),
+        'rope_scaling': rope.SCALINGS,
     }
     for field, allowed in choices.items():
       if getattr(self, field) not in allowed:
@@ -108,6 +134,10 @@ class TransformerConfig:
       raise ValueError(
           f'num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}'
       )
+    object.__setattr__(self, 'sliding_layers', tuple(self.sliding_layers))  # configs may hold a list
+    _check_windows(self)
+    _check_rope(self)
+    _check_experts(self)
 
 
 class KV(NamedTuple):
@@ -170,13 +200,13 @@ def forward(params: Params, config: TransformerConfig, tokens: jax.Array) -> tup
   positions = jnp.broadcast_to(jnp.arange(length), (num_rows, length))
 
   def layer(x, inputs):
-    weights, window, theta = inputs
-    mask = _visible(positions, positions, window)
+    weights, reach, turns = inputs
+    mask = _visible(positions, positions, reach)
 
     def attend(query, key, value):
       return _attention(config, query, [(key, value, mask)]), KV(key, value)
 
-    return _block(weights, config, x, positions, theta, attend)
+    return _block(weights, config, x, positions, turns, attend)
 
   layer = jax.checkpoint(layer) if config.remat else layer
   x = _embed(params, config, tokens, positions)
@@ -224,10 +254,10 @@ def decode(
 
   def layer(carry, inputs):
     x, cache = carry
-    weights, window, theta, index, prompt_keys, prompt_values = inputs
-    seen = _visible(positions, jnp.broadcast_to(prompt_columns, (num_rows, prompt_columns.size)), window)
+    weights, reach, turns, index, prompt_keys, prompt_values = inputs
+    seen = _visible(positions, jnp.broadcast_to(prompt_columns, (num_rows, prompt_columns.size)), reach)
     seen &= (prompt_columns < lengths[:, None])[:, None]
-    decoded = _visible(positions, lengths[:, None] + cache_columns, window)
+    decoded = _visible(positions, lengths[:, None] + cache_columns, reach)
 
     def attend(query, key, value):
       write = lambda old, new: jax.lax.dynamic_update_slice(
@@ -238,7 +268,7 @@ def decode(
       recent = (updated.keys[index], updated.values[index], decoded)
       return _attention(config, query, [past, recent]), updated
 
-    return _block(weights, config, x, positions, theta, attend), None
+    return _block(weights, config, x, positions, turns, attend), None
 
   x = _embed(params, config, tokens[:, None], positions)
   layers = (params['layers'], *_layer_pattern(config), jnp.arange(config.num_layers), *prompt_kv)
@@ -287,7 +317,7 @@ def _init_norm(config, size):
 
 def _init_layer(key, config):
   width, heads, kv_heads, size = config.width, config.num_heads, config.num_kv_heads, config.head_size
-  keys = iter(jax.random.split(key, 7))
+  keys = iter(jax.random.split(key, 8))
   normal = functools.partial(_normal, dtype=config.param_dtype, scale=width**-0.5)
   residual = (2 * config.num_layers) ** -0.5
   zeros = functools.partial(jnp.zeros, dtype=config.param_dtype)
@@ -298,19 +328,14 @@ def _init_layer(key, config):
       'value': normal(next(keys), (width, kv_heads, size)),
       'attention_out': normal(next(keys), (heads, size, width), scale=residual * (heads * size) ** -0.5),
       'mlp_norm': _init_norm(config, width),
-      'up': normal(next(keys), (width, config.mlp_size)),
-      'down': normal(next(keys), (config.mlp_size, width), scale=residual * config.mlp_size**-0.5),
+      **_init_mlp(keys, config, normal, residual),
   }
-  if config.gated:
-    layer['gate'] = normal(next(keys), (width, config.mlp_size))
   if config.qkv_bias:
     layer['query_bias'] = zeros((heads, size))
     layer['key_bias'] = zeros((kv_heads, size))
     layer['value_bias'] = zeros((kv_heads, size))
   if config.out_bias:
     layer['attention_out_bias'] = zeros(width)
-    layer['up_bias'] = zeros(config.mlp_size)
-    layer['down_bias'] = zeros(width)
   if config.qk_norm:
     layer['query_norm'] = _init_norm(config, size)
     layer['key_norm'] = _init_norm(config, size)
@@ -320,15 +345,54 @@ def _init_layer(key, config):
   return layer
 
 
-def _layer_pattern(config) -> tuple[jax.Array, jax.Array]:
-  """Per layer: how far it sees in tokens, and its rotary base."""
-  index = jnp.arange(config.num_layers)
-  slides = jnp.full(config.num_layers, config.window > 0)
-  if config.global_every:
-    slides &= (index + 1) % config.global_every != 0
-  window = jnp.where(slides, config.window, config.context_length)
-  local_theta = config.local_rope_theta or config.rope_theta
-  return window, jnp.where(slides, jnp.float32(local_theta), jnp.float32(config.rope_theta))
+def _init_mlp(keys, config, normal, residual):
+  """A feed-forward part, or a router and the feed-forward parts [E, ...] that it chooses from."""
+  width, size = config.width, config.mlp_size
+  prefix, stack = ('expert_', (config.num_experts,)) if config.num_experts else ('', ())
+  mlp = {
+      f'{prefix}up': normal(next(keys), (*stack, width, size)),
+      f'{prefix}down': normal(next(keys), (*stack, size, width), scale=residual * size**-0.5),
+  }
+  if config.gated:
+    mlp[f'{prefix}gate'] = normal(next(keys), (*stack, width, size))
+  if config.num_experts:
+    mlp['router'] = normal(next(keys), (width, config.num_experts))
+  if config.mlp_bias:
+    zeros = functools.partial(jnp.zeros, dtype=config.param_dtype)
+    mlp |= {f'{name}_bias': zeros(size) for name in mlp if name != 'down'} | {'down_bias': zeros(width)}
+  return mlp
+
+
+def _layer_pattern(config) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+  """Per layer: how far it sees in tokens [L], and its rotary frequencies [L, H/2] and their scale [L]."""
+  slides = np.isin(np.arange(config.num_layers), config.sliding_layers)
+  reach = np.where(slides, config.window, config.context_length)
+  unscaled = slides & (config.local_rope_theta > 0)
+  frequencies = np.where(unscaled[:, None], *_frequencies(config))
+  scale = np.where(unscaled, 1.0, _rope_scale(config))
+  return jnp.asarray(reach), (jnp.asarray(frequencies, jnp.float32), jnp.asarray(scale, jnp.float32))
+
+
+def _frequencies(config) -> tuple[np.ndarray, np.ndarray]:
+  """Rotary frequencies of layers with a base of their own, and of all others."""
+  local = rope.frequencies(config.head_size, config.local_rope_theta or config.rope_theta)
+  scaled = rope.frequencies(
+      config.head_size,
+      config.rope_theta,
+      scaling=config.rope_scaling,
+      factor=config.rope_factor,
+      original_context=config.rope_original_context,
+      slow_turns=config.rope_slow_turns,
+      fast_turns=config.rope_fast_turns,
+      truncate=config.rope_truncate,
+  )
+  return local, scaled
+
+
+def _rope_scale(config) -> float:
+  if config.rope_scaling != 'yarn':
+    return 1.0
+  return config.rope_attention_factor or rope.yarn_attention_factor(config.rope_factor)
 
 
 def _embed(params, config, tokens, positions):
@@ -349,7 +413,7 @@ def _look_up(table, tokens):
   return jnp.einsum('...v,vd->...d', one_hot, table, precision=jax.lax.Precision.HIGHEST)
 
 
-def _block(weights, config, x, positions, theta, attend):
+def _block(weights, config, x, positions, turns, attend):
   """One block; `attend(query, key, value) -> (context, extra)` knows where the past is kept.
 
   `extra` (new keys and values, or the updated cache) is handed back beside the stream.
@@ -361,23 +425,43 @@ def _block(weights, config, x, positions, theta, attend):
     query = _rms(query, weights['query_norm']['scale'], config)
     key = _rms(key, weights['key_norm']['scale'], config)
   if config.positions == 'rope':
-    query, key = rotate(query, positions, theta), rotate(key, positions, theta)
+    query, key = rope.rotate(query, positions, *turns), rope.rotate(key, positions, *turns)
   context, extra = attend(query, key, value)
   y = _linear(context, weights, 'attention_out', config, num_in=2)
   if config.post_norms:
     y = _norm(weights['post_attention_norm'], config, y)
   x += y
-  y = _norm(weights['mlp_norm'], config, x)
-  activation = _ACTIVATIONS[config.activation]
-  hidden = project('up', y)
-  if config.gated:
-    hidden *= activation(project('gate', y))
-  else:
-    hidden = activation(hidden)
-  y = project('down', hidden)
+  y = (_experts if config.num_experts else _mlp)(weights, config, _norm(weights['mlp_norm'], config, x))
   if config.post_norms:
     y = _norm(weights['post_mlp_norm'], config, y)
   return x + y, extra
+
+
+def _mlp(weights, config, x):
+  """The feed-forward part of every token, [B, T, D]."""
+  return _feed_forward(config, x, lambda name, y: _linear(y, weights, name, config))
+
+
+def _feed_forward(config, x, project):
+  hidden, activation = project('up', x), _ACTIVATIONS[config.activation]
+  if config.gated:
+    hidden *= activation(project('gate', x))
+  else:
+    hidden = activation(hidden)
+  return project('down', hidden)
+
+
+def _experts(weights, config, x):
+  """The feed-forward part of every token, [B, T, D], as a mixture of those that its router takes."""
+  rows = x.reshape(-1, config.width)
+  logits = jnp.matmul(rows, weights['router'].astype(config.dtype), preferred_element_type=jnp.float32)
+
+  def feed_forward(rows, sizes):
+    project = lambda name, y: experts.grouped_matmul(y, weights[f'expert_{name}'].astype(config.dtype), sizes)
+    return _feed_forward(config, rows, project)
+
+  choice = {'experts_per_token': config.experts_per_token, 'normalise': config.normalise_experts}
+  return experts.mixture(rows, logits, feed_forward, **choice).reshape(x.shape)
 
 
 def _linear(x, weights, name, config, *, num_in=1):
@@ -385,10 +469,18 @@ def _linear(x, weights, name, config, *, num_in=1):
 
   As one product of two-dimensional arrays: the gradient of the same `einsum` over [B, T] was compiled, on a
   CPU, into transposing copies that made the whole step two to three times slower.
+
+  Where `weights` also holds a low-rank update of the matrix, `<name>_lora_a` [*in, r] and `<name>_lora_b`
+  [r, *out], it is added without being multiplied out.
   """
-  matrix = weights[name].astype(config.dtype)
-  in_shape, out_shape = matrix.shape[:num_in], matrix.shape[num_in:]
-  y = x.reshape(-1, math.prod(in_shape)) @ matrix.reshape(math.prod(in_shape), -1)
+  matrix = weights[name]
+  out_shape, fan_in = matrix.shape[num_in:], math.prod(matrix.shape[:num_in])
+  flat = lambda matrix, rows: matrix.astype(config.dtype).reshape(rows, -1)
+  rows = x.reshape(-1, fan_in)
+  y = rows @ flat(matrix, fan_in)
+  if f'{name}_lora_a' in weights:
+    a, b = weights[f'{name}_lora_a'], weights[f'{name}_lora_b']
+    y += (rows @ flat(a, fan_in)) @ flat(b, b.shape[0])
   y = y.reshape(*x.shape[:2], *out_shape)
   bias = weights.get(f'{name}_bias')
   return y if bias is None else y + jnp.broadcast_to(bias.astype(config.dtype), y.shape)
@@ -407,24 +499,6 @@ def _rms(x, scale, config):
   x *= jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + config.norm_eps)
   scale = jnp.broadcast_to(scale.astype(jnp.float32), x.shape)
   return (x * (1 + scale if config.norm_offset else scale)).astype(config.dtype)
-
-
-def rotate(x: jax.Array, positions: jax.Array, theta: jax.Array) -> jax.Array:
-  """Rotary positions in the half-split layout of Hugging Face checkpoints.
-
-  Args:
-    x: [B, T, K, H] queries or keys.
-    positions: [B, T] int32.
-    theta: [] base wavelength.
-  Source: Su et al., 2021, https://arxiv.org/abs/2104.09864, eq. 34.
-  """
-  half = x.shape[-1] // 2
-  frequencies = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
-  angles = positions[:, :, None, None].astype(jnp.float32) * frequencies[None, None, None]
-  sin, cos = jnp.sin(angles), jnp.cos(angles)
-  first, second = x[..., :half].astype(jnp.float32), x[..., half:].astype(jnp.float32)
-  rotated = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
-  return rotated.astype(x.dtype)
 
 
 def _visible(query_positions, key_positions, window):
@@ -466,3 +540,67 @@ def _check_length(config, length):
         f'rows of {length} tokens do not fit the context of {config.context_length}; '
         'shorten the prompts or max_tokens, or raise context_length'
     )
+
+
+# --- what a config may not be -----------------------------------------------------------------------------
+
+
+def _check_windows(config):
+  layers, used = config.sliding_layers, config.window > 0
+  if config.window < 0 or used != bool(layers):
+    raise ValueError(f'window={config.window} with sliding_layers={layers}: give both, or neither (0 and ())')
+  if list(layers) != sorted(set(layers) & set(range(config.num_layers))):
+    raise ValueError(
+        f'sliding_layers={layers} must be rising indices of layers, from 0 to {config.num_layers - 1}'
+    )
+
+
+# Rope scaling -> the fields that it reads; the others must be as they are without scaling.
+_ROPE_FIELDS = {
+    'none': (),
+    'linear': ('rope_factor',),
+    'dynamic': ('rope_factor', 'rope_original_context'),
+    'llama3': ('rope_factor', 'rope_original_context', 'rope_slow_turns', 'rope_fast_turns'),
+    'yarn': (
+        'rope_factor', 'rope_original_context', 'rope_slow_turns', 'rope_fast_turns', 'rope_attention_factor',
+        'rope_truncate',
+    ),
+}
+
+
+def _check_rope(config):
+  kind, read = config.rope_scaling, _ROPE_FIELDS[config.rope_scaling]
+  defaults = {field.name: field.default for field in dataclasses.fields(config)}
+  for name in _ROPE_FIELDS['yarn']:
+    if name not in read and getattr(config, name) != defaults[name]:
+      raise ValueError(
+          f'{name}={getattr(config, name)} does nothing with rope_scaling={kind!r}; leave it {defaults[name]}'
+      )
+  if config.positions == 'rope' and config.head_size % 2:
+    raise ValueError(f'head_size={config.head_size} must be even: rotary positions turn pairs of entries')
+  if config.rope_factor < 1:
+    raise ValueError(f'rope_factor={config.rope_factor} must be at least 1')
+  if 'rope_original_context' in read and config.rope_original_context < 1:
+    raise ValueError(f'rope_scaling={kind!r} needs rope_original_context, in tokens')
+  if 'rope_slow_turns' in read and not 0 < config.rope_slow_turns < config.rope_fast_turns:
+    raise ValueError(
+        f'rope_slow_turns={config.rope_slow_turns}, rope_fast_turns={config.rope_fast_turns}: '
+        f'rope_scaling={kind!r} needs 0 < slow < fast'
+    )
+  if kind == 'dynamic' and config.context_length > config.rope_original_context:
+    raise ValueError(
+        f"rope_scaling='dynamic' with context_length={config.context_length}, beyond the original "
+        f'{config.rope_original_context}: there, what a row means would change as it grows; lower '
+        "context_length, or use 'linear' or 'yarn'"
+    )
+
+
+def _check_experts(config):
+  number, taken = config.num_experts, config.experts_per_token
+  if number < 0 or not (1 <= taken <= number if number else taken == 0 and not config.normalise_experts):
+    raise ValueError(
+        f'num_experts={number}, experts_per_token={taken}, normalise_experts={config.normalise_experts}: '
+        'a token takes 1 to num_experts of them; without experts, leave 0, 0 and False'
+    )
+  if number and config.mlp_bias:
+    raise ValueError(f'mlp_bias=True with num_experts={number}: experts have no biases')

@@ -1,15 +1,17 @@
-"""One decoder, seven families: against a plain NumPy decoder, against itself token by token; causality."""
+"""One decoder, eight families: against a plain NumPy decoder, against itself token by token; causality."""
 
 import dataclasses
 import functools
 import math
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.models import transformer
+from rlx import sharding
+from rlx.models import rope, transformer
 from rlx.models.transformer import TransformerConfig
 
 VOCAB, WIDTH, LAYERS, CONTEXT = 11, 16, 2, 12
@@ -19,21 +21,28 @@ LLAMA = TransformerConfig(
 )
 GEMMA = {
     'norm_offset': True, 'post_norms': True, 'activation': 'gelu_tanh', 'scale_embedding': True, 'tied': True,
-    'window': 3, 'global_every': 2,
+    'window': 3, 'sliding_layers': (0,),
 }
 GPT2 = {
     'norm': 'layernorm', 'norm_eps': 1e-5, 'positions': 'learned', 'activation': 'gelu_tanh', 'gated': False,
-    'qkv_bias': True, 'out_bias': True, 'num_kv_heads': 4, 'tied': True,
+    'qkv_bias': True, 'out_bias': True, 'mlp_bias': True, 'num_kv_heads': 4, 'tied': True,
 }
 FAMILIES = {
     name: dataclasses.replace(LLAMA, **changes)
     for name, changes in {
-        'llama': {},
-        'mistral': {'window': 3},
-        'qwen2': {'qkv_bias': True, 'tied': True},
+        'llama': {'qkv_bias': True, 'out_bias': True, 'mlp_bias': True},
+        'mistral': {'window': 3, 'sliding_layers': [0, 1]},
+        'qwen2': {
+            'qkv_bias': True, 'tied': True, 'rope_scaling': 'yarn', 'rope_factor': 3.0,
+            'rope_slow_turns': 0.1, 'rope_fast_turns': 1.0, 'rope_original_context': 4,
+        },
         'qwen3': {'qk_norm': True, 'head_size': 6},
+        'qwen3_moe': {'qk_norm': True, 'num_experts': 5, 'experts_per_token': 2},
         'gemma2': {**GEMMA, 'attention_softcap': 2.0, 'logit_softcap': 3.0, 'query_scale': 0.3},
-        'gemma3': {**GEMMA, 'qk_norm': True, 'local_rope_theta': 20.0, 'num_kv_heads': 1},
+        'gemma3': {
+            **GEMMA, 'qk_norm': True, 'local_rope_theta': 20.0, 'num_kv_heads': 1, 'rope_scaling': 'linear',
+            'rope_factor': 4.0,
+        },
         'gpt2': GPT2,
     }.items()
 }
@@ -70,10 +79,12 @@ def plain_forward(params, config, tokens, windows):
     x = x + params['position_embedding'][: len(tokens)]
   for i, window in enumerate(windows):
     weights = jax.tree.map(lambda leaf, i=i: leaf[i], params['layers'])
-    theta = config.local_rope_theta if config.local_rope_theta and window < CONTEXT else config.rope_theta
-    y = plain_attention(weights, config, plain_norm(weights['attention_norm'], config, x), window, theta)
+    y = plain_norm(weights['attention_norm'], config, x)
+    y = plain_attention(weights, config, y, window, plain_turns(config, window))
     x = x + (plain_norm(weights['post_attention_norm'], config, y) if config.post_norms else y)
-    y = plain_mlp(weights, config, plain_norm(weights['mlp_norm'], config, x))
+    y = (plain_experts if config.num_experts else plain_mlp)(
+        weights, config, plain_norm(weights['mlp_norm'], config, x)
+    )
     x = x + (plain_norm(weights['post_mlp_norm'], config, y) if config.post_norms else y)
   return plain_norm(params['final_norm'], config, x)
 
@@ -86,7 +97,22 @@ def plain_norm(weights, config, x):
   return x / np.sqrt((x**2).mean(-1, keepdims=True) + config.norm_eps) * scale
 
 
-def plain_attention(weights, config, x, window, theta):
+def plain_turns(config, window):
+  """What a pair of entries is multiplied by at each position, as complex numbers [T, H / 2]."""
+  theta, factor, stretch = config.rope_theta, config.rope_factor, 1.0
+  if config.local_rope_theta and window < CONTEXT:
+    theta, factor = config.local_rope_theta, 1.0
+  frequencies = theta ** (-2 * np.arange(config.head_size // 2) / config.head_size) / factor
+  if config.rope_scaling == 'yarn':
+    frequencies = rope.frequencies(
+        config.head_size, theta, scaling='yarn', factor=factor, slow_turns=config.rope_slow_turns,
+        fast_turns=config.rope_fast_turns, original_context=config.rope_original_context,
+    )
+    stretch = 0.1 * math.log(factor) + 1
+  return stretch * np.exp(1j * np.arange(CONTEXT)[:, None] * frequencies)
+
+
+def plain_attention(weights, config, x, window, turns):
   bias = lambda name, head: weights[f'{name}_bias'][head] if config.qkv_bias else 0
   project = lambda name, head: x @ weights[name][:, head] + bias(name, head)
   output = weights.get('attention_out_bias', 0.0) + np.zeros_like(x)
@@ -97,7 +123,7 @@ def plain_attention(weights, config, x, window, theta):
       query = plain_norm(weights['query_norm'], config, query)
       key = plain_norm(weights['key_norm'], config, key)
     if config.positions == 'rope':
-      query, key = plain_rotation(query, theta), plain_rotation(key, theta)
+      query, key = plain_rotation(query, turns), plain_rotation(key, turns)
     for t in range(len(x)):
       past = slice(max(t - window + 1, 0), t + 1)
       scores = key[past] @ query[t] * (config.query_scale or config.head_size**-0.5)
@@ -108,12 +134,25 @@ def plain_attention(weights, config, x, window, theta):
   return output
 
 
-def plain_rotation(x, theta):
-  """Entries j and j + half are the real and imaginary part of a number that turns by theta^(-j / half)."""
+def plain_rotation(x, turns):
+  """Entries j and j + half are the real and imaginary part of a number that turns."""
   half = x.shape[1] // 2
-  turn = np.arange(len(x))[:, None] * theta ** (-np.arange(half) / half)
-  turned = (x[:, :half] + 1j * x[:, half:]) * np.exp(1j * turn)
+  turned = (x[:, :half] + 1j * x[:, half:]) * turns[: len(x)]
   return np.concatenate([turned.real, turned.imag], axis=1)
+
+
+def plain_experts(weights, config, x):
+  """Each token on its own, through each expert that it takes."""
+  output, names = np.zeros_like(x), ('up', 'down', 'gate')
+  for t, row in enumerate(np.asarray(x, np.float64)):
+    shares = np.exp(row @ weights['router'])
+    shares /= shares.sum()
+    taken = np.argsort(-shares)[: config.experts_per_token]
+    total = shares[taken].sum() if config.normalise_experts else 1
+    for expert in taken:
+      mlp = {name: weights[f'expert_{name}'][expert] for name in names}
+      output[t] += shares[expert] / total * plain_mlp(mlp, config, row)
+  return output
 
 
 def plain_mlp(weights, config, x):
@@ -122,7 +161,8 @@ def plain_mlp(weights, config, x):
   silu = lambda x: x / (1 + np.exp(-x))
   activation = {'gelu_tanh': gelu_tanh, 'gelu': gelu, 'silu': silu}[config.activation]
   up = x @ weights['up'] + weights.get('up_bias', 0)
-  hidden = up * activation(x @ weights['gate']) if config.gated else activation(up)
+  gate = x @ weights['gate'] + weights.get('gate_bias', 0) if config.gated else 0
+  hidden = up * activation(gate) if config.gated else activation(up)
   return hidden @ weights['down'] + weights.get('down_bias', 0)
 
 
@@ -134,6 +174,11 @@ def test_against_a_plain_decoder(family):
   """A failure here alone is a difference of formula: both run the same layers in the same order."""
   config, params = model(family)
   check_against_plain(config, params, WINDOWS.get(family, [CONTEXT] * LAYERS))
+
+
+def test_shares_of_experts_that_add_up_to_one():
+  config, params = model('qwen3_moe')
+  check_against_plain(dataclasses.replace(config, normalise_experts=True), params, [CONTEXT] * LAYERS)
 
 
 def test_the_exact_gelu():
@@ -155,7 +200,7 @@ def test_causality_through_gradients(family):
   mixture = jax.random.normal(jax.random.key(0), (WIDTH,))
 
   @jax.jit
-  @jax.jacfwd
+  @jax.jacrev
   def jacobian(embedding):
     hidden, _ = transformer.forward({**params, 'embedding': embedding}, config, jnp.array(tokens)[None])
     return jnp.einsum('td,d->t', hidden[0], mixture)
@@ -216,23 +261,24 @@ def test_padding_changes_nothing(family):
   assert (results[0][0][:, 6:] != results[1][0][:, 6:]).any(-1).all()
 
 
-@pytest.mark.parametrize('family', ['llama', 'gemma3'])
+@pytest.mark.parametrize('family', ['llama', 'gemma3', 'qwen3_moe'])
 def test_scanned_layers_are_a_loop_over_unstacked_ones(family):
   config, params = model(family)
   tokens = jnp.array(random_tokens(2, 7))
   positions = jnp.broadcast_to(jnp.arange(7), (2, 7))
   x = transformer._embed(params, config, tokens, positions)
-  windows, thetas = transformer._layer_pattern(config)
+  reaches, turns = transformer._layer_pattern(config)
   for i in range(LAYERS):
-    mask = transformer._visible(positions, positions, windows[i])
+    mask = transformer._visible(positions, positions, reaches[i])
     attend = lambda q, k, v: (transformer._attention(config, q, [(k, v, mask)]), None)
     weights = jax.tree.map(lambda leaf: leaf[i], params['layers'])
-    x, _ = transformer._block(weights, config, x, positions, thetas[i], attend)
+    x, _ = transformer._block(weights, config, x, positions, [t[i] for t in turns], attend)
   close(forward(params, config, tokens)[0], transformer._norm(params['final_norm'], config, x))
 
 
-def test_a_population_is_a_vmap_over_init_and_forward():
-  config, keys = FAMILIES['gemma2'], jax.random.split(jax.random.key(1), 3)
+@pytest.mark.parametrize('family', ['gemma2', 'qwen3_moe'])
+def test_a_population_is_a_vmap_over_init_and_forward(family):
+  config, keys = FAMILIES[family], jax.random.split(jax.random.key(1), 3)
   tokens = jnp.array(random_tokens(3, 2, 7))
   init = jax.jit(jax.vmap(functools.partial(transformer.init, config=config)))
   population, turned = init(keys), init(keys[::-1])
@@ -241,6 +287,43 @@ def test_a_population_is_a_vmap_over_init_and_forward():
   hidden, _ = jax.vmap(lambda params, tokens: forward(params, config, tokens))(population, tokens)
   for i in range(3):
     close(hidden[i], forward(jax.tree.map(lambda x, i=i: x[i], population), config, tokens[i])[0])
+
+
+def gradient_of(config, tokens):
+  """params -> gradient of the squared hidden states of rows, which a mesh splits."""
+
+  def loss(params):
+    return jnp.sum(jnp.square(transformer.forward(params, config, sharding.shard_rows(tokens))[0]))
+
+  return jax.grad(loss)
+
+
+def test_experts_on_devices_of_a_mesh():
+  """Rows, weights and hidden units are split; and no gradient is a scatter, which a CPU does one by one."""
+  config, params = model('qwen3_moe')
+  gradient = gradient_of(config, jnp.array(random_tokens(4, 7)))
+  expected = jax.jit(gradient)(params)
+  mesh = sharding.make_mesh(data=2, fsdp=2, tensor=2)
+  with jax.set_mesh(mesh):
+    result = jax.jit(gradient)(jax.device_put(params, sharding.shardings(params, mesh)))
+  jax.tree.map(lambda a, b: close(a, b, atol=1e-5 * np.abs(b).max()), result, expected)
+  assert 'scatter' not in str(jax.make_jaxpr(gradient)(params))
+
+
+def test_a_low_rank_update_is_that_of_its_matrix():
+  config, params = model('llama')
+  rng, layers = np.random.default_rng(1), dict(params['layers'])
+  tokens, merged = jnp.array(random_tokens(2, 7)), dict(params['layers'])
+  for name, num_in in {'query': 1, 'value': 1, 'attention_out': 2, 'gate': 1, 'down': 1}.items():
+    shape, split = layers[name].shape, 1 + num_in
+    a, b = rng.normal(size=(*shape[:split], 2)), 0.3 * rng.normal(size=(LAYERS, 2, *shape[split:]))
+    layers |= {f'{name}_lora_a': jnp.array(a, jnp.float32), f'{name}_lora_b': jnp.array(b, jnp.float32)}
+    product = a.reshape(LAYERS, -1, 2) @ b.reshape(LAYERS, 2, -1)
+    merged[name] = merged[name] + jnp.array(product.reshape(shape), jnp.float32)
+  expected, _ = forward({**params, 'layers': merged}, config, tokens)
+  result, _ = forward({**params, 'layers': layers}, config, tokens)
+  close(result, expected, atol=1e-4)
+  assert np.abs(result - forward(params, config, tokens)[0]).max() > 0.1
 
 
 def test_num_parameters_by_hand():
@@ -256,8 +339,7 @@ def test_recomputing_blocks_changes_no_gradient():
   tokens = jnp.array(random_tokens(2, 7))
 
   def gradient(config):
-    loss = lambda params: jnp.sum(jnp.square(transformer.forward(params, config, tokens)[0]))
-    return jax.grad(loss), jax.jit(jax.grad(loss))(params)
+    return gradient_of(config, tokens), jax.jit(gradient_of(config, tokens))(params)
 
   (plain, expected), (recomputing, result) = (
       gradient(dataclasses.replace(config, remat=remat)) for remat in (False, True)
@@ -296,25 +378,39 @@ def test_logits_by_hand(family):
   assert ('unembedding' in params) == (not config.tied)
 
 
-def test_rotations_only_know_distances():
-  query, key = jax.random.normal(jax.random.key(0), (2, 1, 1, 1, 8))
-  turn = lambda x, position: transformer.rotate(x, jnp.array([[position]]), jnp.float32(50.0))
-  product = lambda t, s: float(jnp.sum(turn(query, t) * turn(key, s)))
-  assert product(7, 4) == pytest.approx(product(103, 100), rel=1e-4)
-  assert product(7, 4) != pytest.approx(product(7, 5), rel=1e-2)
-  np.testing.assert_array_equal(turn(query, 0), query)
-
-
 def test_rows_longer_than_the_context_raise():
   with pytest.raises(ValueError, match='13 tokens.*context of 12'):
     transformer.forward(model('llama')[1], LLAMA, jnp.zeros((1, CONTEXT + 1), jnp.int32))
 
 
-@pytest.mark.parametrize(
-    'changes',
-    [{'norm': 'batchnorm'}, {'positions': 'alibi'}, {'activation': 'relu'}, {'num_heads': 3}],
-    ids=lambda changes: next(iter(changes)),
-)
+LLAMA3 = {'rope_scaling': 'llama3', 'rope_original_context': 8, 'rope_fast_turns': 4.0}
+BAD = [  # the first value is what the message names
+    {'norm': 'batchnorm'},
+    {'positions': 'alibi'},
+    {'activation': 'relu'},
+    {'num_heads': 3},
+    {'head_size': 5},
+    {'window': 3},
+    {'sliding_layers': (0,)},
+    {'sliding_layers': (1, 0), 'window': 3},
+    {'sliding_layers': (2,), 'window': 3},
+    {'rope_scaling': 'ntk'},
+    {'rope_factor': 2.0},
+    {'rope_factor': 0.5, 'rope_scaling': 'linear'},
+    {'rope_original_context': 8, 'rope_scaling': 'linear'},
+    {'rope_truncate': False, **LLAMA3, 'rope_slow_turns': 1.0},
+    {'rope_slow_turns': 4.0, **LLAMA3},
+    {'rope_scaling': 'dynamic'},
+    {'context_length': 9, 'rope_scaling': 'dynamic', 'rope_original_context': 8},
+    {'num_experts': 2},
+    {'num_experts': 2, 'experts_per_token': 3},
+    {'experts_per_token': 1},
+    {'normalise_experts': True},
+    {'mlp_bias': True, 'num_experts': 2, 'experts_per_token': 1},
+]
+
+
+@pytest.mark.parametrize('changes', BAD, ids='-'.join)
 def test_a_bad_option_raises_and_names_its_value(changes):
-  with pytest.raises(ValueError, match='{}={!r}'.format(*next(iter(changes.items())))):
+  with pytest.raises(ValueError, match=re.escape('{}={!r}'.format(*next(iter(changes.items()))))):
     dataclasses.replace(LLAMA, **changes)

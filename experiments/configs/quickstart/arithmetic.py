@@ -96,7 +96,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
   }
   config.sft.data = config.data  # the same object: an override reaches both
 
-  config.eval = {'every': 20, 'problems': 1000}  # steps; held-out problems, greedy
+  config.eval = {'name': 'verified', 'every': 20, 'problems': 1000}  # steps; held-out problems, greedy
   config.checkpoint = {'every': 40, 'keep': 3}  # steps; newest ones
   config.log = {'steps_per_dispatch': 20, 'samples': 8}  # in one program; rows
   if arg.smoke:
@@ -107,6 +107,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
 def _decoder() -> dict:
   """83 thousand parameters, every choice written: see `TransformerConfig`."""
   return {
+      'name': 'transformer',
       'num_layers': 2,
       'width': 64,
       'num_heads': 4,
@@ -122,12 +123,23 @@ def _decoder() -> dict:
       'positions': 'rope',
       'rope_theta': 100.0,  # rows are short
       'local_rope_theta': 0.0,
+      'rope_scaling': 'none',
+      'rope_factor': 1.0,
+      'rope_original_context': 0,
+      'rope_slow_turns': 0.0,
+      'rope_fast_turns': 0.0,
+      'rope_attention_factor': 0.0,
+      'rope_truncate': True,
       'window': 0,
-      'global_every': 0,
+      'sliding_layers': (),
       'activation': 'silu',
       'gated': True,
       'qkv_bias': False,
       'out_bias': False,
+      'mlp_bias': False,
+      'num_experts': 0,
+      'experts_per_token': 0,
+      'normalise_experts': False,
       'tied': True,
       'scale_embedding': False,
       'query_scale': 0.0,
@@ -143,6 +155,6 @@ def _shrink(config: ConfigDict) -> None:
   """A run of a few seconds that takes every path."""
   config.steps = config.sft.steps = 4
   config.rollout.batch_size = config.sft.rollout.batch_size = 16
-  config.eval = {'every': 2, 'problems': 16}
+  config.eval = {'name': 'verified', 'every': 2, 'problems': 16}
   config.checkpoint = {'every': 2, 'keep': 2}
   config.log = {'steps_per_dispatch': 2, 'samples': 2}

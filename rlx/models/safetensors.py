@@ -1,0 +1,124 @@
+"""Files of the safetensors format, one tensor at a time.
+
+A file is the length of a header (8 bytes, little-endian), the header (JSON: name -> dtype, shape, first and
+last byte) and the bytes of the tensors. The package of that name wants all tensors of a file in memory to
+write it, and maps the whole file to read it; here neither takes more memory than the largest tensor.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+FLOATS = {
+    'F64': np.dtype(np.float64),
+    'F32': np.dtype(np.float32),
+    'F16': np.dtype(np.float16),
+    'BF16': np.dtype(ml_dtypes.bfloat16),
+}
+_MAX_HEADER_BYTES = 100_000_000  # the format's own limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+  """A tensor in a file: `shape`, the format's name of its `dtype`, and which bytes of `path` it is."""
+
+  path: Path
+  dtype: str
+  shape: tuple[int, ...]
+  start: int
+  stop: int
+
+  def read(self) -> np.ndarray:
+    """The tensor.
+
+    Raises:
+      ValueError: it holds no floating-point numbers.
+    """
+    if self.dtype not in FLOATS:
+      raise ValueError(f'{self.path} holds a tensor of {self.dtype}; known are {", ".join(FLOATS)}')
+    dtype = FLOATS[self.dtype]
+    array = np.fromfile(self.path, dtype, (self.stop - self.start) // dtype.itemsize, offset=self.start)
+    return array.reshape(self.shape)
+
+  def equals(self, other: 'Stored') -> bool:
+    """Whether two tensors have the same shape, dtype and bytes; a few megabytes are compared at a time."""
+    if (self.shape, self.dtype) != (other.shape, other.dtype):
+      return False
+    step, size = 2**22, self.stop - self.start
+    read = lambda tensor, at: np.fromfile(
+        tensor.path, np.uint8, min(step, size - at), offset=tensor.start + at
+    )
+    return all(np.array_equal(read(self, at), read(other, at)) for at in range(0, size, step))
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+  """A tensor to be written; `fetch` returns its array when its turn has come."""
+
+  name: str
+  shape: tuple[int, ...]
+  dtype: np.dtype
+  fetch: Callable[[], np.ndarray]
+
+  @property
+  def num_bytes(self) -> int:
+    """Size in the file."""
+    return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:
+  """The tensors of a file by name, unread, and its metadata.
+
+  Raises:
+    ValueError: it is not of this format, or shorter than its header says.
+  """
+  size = path.stat().st_size
+  with path.open('rb') as file:
+    header_size = int.from_bytes(file.read(8), 'little')
+    first = 8 + header_size
+    try:
+      if header_size > min(size, _MAX_HEADER_BYTES):
+        raise ValueError
+      header = json.loads(file.read(header_size))
+      metadata = header.pop('__metadata__', {})
+      stored = {name: _stored(path, first, **entry) for name, entry in header.items()}
+    except (ValueError, TypeError, AttributeError):
+      raise ValueError(f'{path} is not a safetensors file; fetch it again') from None
+  last = max((tensor.stop for tensor in stored.values()), default=first)
+  if last > size:
+    raise ValueError(f'{path} ends after {size} of {last} bytes; fetch it again')
+  return stored, metadata
+
+
+def _stored(path, first, *, dtype, shape, data_offsets):
+  start, stop = data_offsets
+  if dtype in FLOATS and math.prod(shape) * FLOATS[dtype].itemsize != stop - start:
+    raise ValueError
+  return Stored(path, dtype, tuple(shape), first + start, first + stop)
+
+
+def write(path: Path, tensors: Sequence[Written], metadata: Mapping[str, str]) -> None:
+  """Writes a file; each tensor is fetched when its turn has come, and forgotten.
+
+  Args:
+    path: of the new file.
+    tensors: in the order of the file.
+    metadata: for the header.
+  """
+  names = {dtype: name for name, dtype in FLOATS.items()}
+  header, start = {'__metadata__': dict(metadata)}, 0
+  for tensor in tensors:
+    stop = start + tensor.num_bytes
+    entry = {'dtype': names[tensor.dtype], 'shape': tensor.shape, 'data_offsets': (start, stop)}
+    header[tensor.name], start = entry, stop
+  text = json.dumps(header, separators=(',', ':')).encode()
+  text += b' ' * (-len(text) % 8)  # so that the tensors are aligned
+  with path.open('wb') as file:
+    file.write(len(text).to_bytes(8, 'little') + text)
+    for tensor in tensors:
+      np.ascontiguousarray(tensor.fetch(), tensor.dtype).tofile(file)
