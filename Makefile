@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow lint
+.PHONY: demo test test-slow test-parity lint
 
 # One virtual environment for everything, made once and again when the requirements change.
 $(VENV)/installed: setup.cfg pyproject.toml
@@ -10,14 +10,24 @@ $(VENV)/installed: setup.cfg pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@
 
+# torch is only for the tests that compare with it. (PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+# takes wheels without CUDA, a tenth of the size.)
+$(VENV)/installed-parity: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable '.[parity]'
+	touch $@
+
 demo: $(VENV)/installed
 	$(BIN)/rlx --config=experiments/configs/quickstart/arithmetic.py --workdir=runs/quickstart
 
 test: $(VENV)/installed
-	$(BIN)/pytest --numprocesses 2 --dist loadfile -m 'not slow'
+	$(BIN)/pytest --numprocesses 2 --dist loadfile -m 'not slow and not parity'
 
 test-slow: $(VENV)/installed
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m 'slow and not parity'
+
+# Weights, logits, generation and adapters against transformers and torch.
+test-parity: $(VENV)/installed-parity
+	$(BIN)/pytest -m parity tests/parity
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

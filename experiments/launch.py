@@ -1,15 +1,21 @@
 """`rlx --config=FILE --workdir=DIR [--config.key=value ...]`: a config becomes a run.
 
+Beside it: `rlx init-model` writes a random Hugging Face directory to try things with, `rlx generate` talks to
+one, `rlx evaluate` measures one, `rlx export` writes one from a run. Each has `--help`.
+
 Exit codes: 0 done; 75 stopped by a signal and saved, start the same command again; 2 the command or the
 config is wrong, do not retry. Anything else is a crash.
 """
 
 import argparse
+import importlib
 import os
 from pathlib import Path
 import sys
 
 EXIT_DONE, EXIT_DO_NOT_RETRY, EXIT_REQUEUE = 0, 2, 75
+
+COMMANDS = ('init-model', 'generate', 'evaluate', 'export')  # modules of experiments/
 
 _NEXT = """\
 next  rlx --config={config} --workdir={workdir}-lr --config.optimizer.learning_rate={learning_rate:g}
@@ -20,19 +26,27 @@ next  rlx --config={config} --workdir={workdir}-lr --config.optimizer.learning_r
 def main(argv: list[str] | None = None) -> int:
   """Runs a command line; returns the exit code."""
   argv = sys.argv[1:] if argv is None else argv
-  arguments, rest = _parser().parse_known_args(argv)
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
   _use_compilation_cache()
-  from rlx import config as configs  # after the environment is set: these import jax
+  from rlx.names import ConfigError  # after the environment is set: these import jax
 
   try:
-    config = configs.load(arguments.config)
-    for argument in rest:
-      configs.override(config, *_override(argument))
-    return _run(arguments, config, argv)
-  except configs.ConfigError as error:
+    if argv and argv[0] in COMMANDS:
+      return importlib.import_module(f'experiments.{argv[0].replace("-", "_")}').main(argv[1:])
+    return _train(argv)
+  except (ConfigError, CommandError) as error:
     print(f'rlx: {error}', file=sys.stderr)
     return EXIT_DO_NOT_RETRY
+
+
+def _train(argv: list[str]) -> int:
+  from rlx import config as configs
+
+  arguments, rest = _parser().parse_known_args(argv)
+  config = configs.load(arguments.config)
+  for argument in rest:
+    configs.override(config, *_override(argument))
+  return _run(arguments, config, argv)
 
 
 def _run(arguments, config, argv) -> int:
@@ -66,16 +80,33 @@ def _run(arguments, config, argv) -> int:
 
 
 def _summary(outcome, arguments) -> str:
-  """Three transcripts before and after, the accuracies, and where to look."""
-  percent = lambda x: 'not measured' if x is None else f'{100 * x:.1f} %'
+  """Three transcripts before and after, the headline metric, and where to look."""
   lines = []
   for name, rows in (('before', outcome.transcripts_before), ('after', outcome.transcripts_after)):
-    verdict = lambda row: 'right' if row['correct'] else f'it is {row["solution"]}'
-    shown = [f'{row["prompt"]}{row["completion"]} ({verdict(row)})' for row in rows[:3]]
-    lines.append(f'{name:<7}' + '   '.join(shown))
-  lines.append(f'held-out accuracy: {percent(outcome.before)} before, {percent(outcome.after)} after')
+    lines.append(f'{name:<7}' + '   '.join(map(_transcript, rows[:3])))
+  lines.append(_headline(outcome))
+  lines += [f'the model is in {path}' for path in outcome.exported]
   lines.append(f'{outcome.seconds:.0f} s; look at {arguments.workdir}/curve.png and report.html')
   return '\n'.join(lines)
+
+
+def _headline(outcome) -> str:
+  """The metric that an evaluation is read by, at the start of the last stage and at its end."""
+  number = lambda x: 'not measured' if x is None else f'{x:.3f}'
+  percent = lambda x: 'not measured' if x is None else f'{100 * x:.1f} %'
+  name, show = {'eval/nll': ('held-out loss', number)}.get(outcome.metric, ('held-out accuracy', percent))
+  return f'{name}: {show(outcome.before)} before, {show(outcome.after)} after'
+
+
+def _transcript(row, *, characters: int = 60) -> str:
+  """Prompt and completion in one line: the end of a long prompt, the beginning of a long completion."""
+  line = lambda text: text.replace('\n', '\\n')
+  prompt, completion = line(row['prompt']), line(row['completion'])
+  prompt = prompt if len(prompt) <= characters else f'...{prompt[-characters:]}'
+  completion = completion if len(completion) <= characters else f'{completion[:characters]}...'
+  solution = line(row['solution'])
+  solution = solution if len(solution) <= characters else f'...{solution[-characters:]}'
+  return f'{prompt}{completion} ({"right" if row["correct"] else f"it is {solution}"})'
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,6 +134,10 @@ def _override(argument: str) -> tuple[str, str]:
         'and --config.key=value'
     )
   return name.removeprefix('--config.'), value
+
+
+class CommandError(ValueError):
+  """A command that cannot run: one line with the value, the limit and what to do."""
 
 
 def _use_compilation_cache() -> None:

@@ -15,11 +15,9 @@ from collections.abc import Callable, Mapping
 import dataclasses
 import difflib
 import functools
-import importlib
 import importlib.util
 import inspect
 from pathlib import Path
-import pkgutil
 from typing import Any
 import zlib
 
@@ -28,14 +26,18 @@ import jax.numpy as jnp
 from ml_collections import ConfigDict
 import optax
 
-from rlx import evaluate as evaluation
 from rlx import sharding, step
-from rlx.envs.text import EOS_ID, PAD_ID, Task
-from rlx.models import heads, transformer
+from rlx.envs.dataset import Dataset
+from rlx.envs.text import Task
+from rlx.evaluate import Evaluation
+from rlx.models import heads, hf, lora, transformer
+from rlx.models.lora import Lora
 from rlx.models.transformer import TransformerConfig
+from rlx.names import ConfigError, resolve
+from rlx.rewards.host import HostReward
 from rlx.rollout import sample
 from rlx.rollout.sample import Decoding
-from rlx.types import Algorithm, Key, Models, State
+from rlx.types import Algorithm, Key, Models, State, StatefulRollout
 
 RUN_SECTIONS = frozenset(
     {'seed', 'population', 'mesh', 'model', 'score', 'stages', 'eval', 'checkpoint', 'log'}
@@ -43,10 +45,6 @@ RUN_SECTIONS = frozenset(
 STAGE_SECTIONS = frozenset(
     {'steps', 'stop', 'data', 'decoding', 'rollout', 'algorithm', 'updates', 'optimizer', 'params', 'slow'}
 )
-
-
-class ConfigError(ValueError):
-  """A config that cannot run: one line with the value, the limit and what to do."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,29 +100,54 @@ class Stage:
   algorithm: Algorithm
   optimizer: optax.GradientTransformation
   train_step: step.TrainStep
+  rollout: StatefulRollout
+  host_reward: HostReward | None  # the step is then a `SplitStep`
+  lora: Lora | None  # how the adapters are made, where it trains some
   makers: Mapping[str, Callable]  # how a model can begin
+  loaders: Mapping[str, Callable]  # those that read files: mesh -> parameters
   params: Mapping[str, str]  # trained model -> how it begins, if no earlier stage hands it on
-  slow: Mapping[str, str]  # lagging model -> the model it begins as a copy of
+  slow: Mapping[str, str]  # lagging model -> the model it begins as a copy of, or how it begins
 
-  def enter(self, models: Models, key: Key, run_key: Key, at_step: jax.Array) -> State:
-    """The state at the start of the stage: models handed on or made, a fresh optimizer, an empty world.
+  def policy(self, models: Models) -> Any:
+    """The policy's parameters, as `transformer.forward` takes them."""
+    return models['policy'] if self.lora is None else lora.view(models, self.lora)['policy']
+
+  def load(self, models: Models, mesh: jax.sharding.Mesh) -> Models:
+    """The models of the stage that begin from files and that no earlier stage hands on.
 
     Args:
       models: of the stage before; empty for the first.
+      mesh: where they are put, in shards.
+    """
+    begins = {**self.params, **{name: how for name, how in self.slow.items() if how not in models}}
+    files = {name: how for name, how in begins.items() if how in self.loaders and name not in models}
+    return {name: self.loaders[how](mesh) for name, how in files.items()}
+
+  def enter(self, models: Models, key: Key, run_key: Key, at_step: jax.Array) -> State:
+    """The state at the start of the stage: models handed on or made, a fresh optimizer, a fresh world.
+
+    Args:
+      models: of the stage before, and those of `load`.
       key: for models that are made here.
       run_key: the key that the state carries.
       at_step: [] int32, train steps taken so far.
     """
     params, slow = {}, {}
+    key_of = lambda name: jax.random.fold_in(key, zlib.crc32(name.encode()) % 2**31)
+    lagging = [name for name in self.slow if self.slow[name] in self.makers]
+    for name in lagging:
+      slow[name] = models[name] if name in models else self.makers[self.slow[name]](key_of(name), models)
     for name, how in self.params.items():
-      name_key = jax.random.fold_in(key, zlib.crc32(name.encode()) % 2**31)
-      params[name] = models[name] if name in models else self.makers[how](name_key, {**models, **params})
-    for name, source in self.slow.items():
-      if source not in params and source not in models:
-        raise ConfigError(f'slow.{name} copies {source!r}, which is none of {sorted({**models, **params})}')
-      slow[name] = jax.tree.map(jnp.copy, {**models, **params}[source])
+      known = {**models, **slow, **params}
+      params[name] = models[name] if name in models else self.makers[how](key_of(name), known)
+    for name in self.slow.keys() - set(lagging):
+      known, source = {**models, **params}, self.slow[name]
+      if source not in known:
+        raise ConfigError(f'slow.{name} copies {source!r}, which is none of {sorted(known)}')
+      slow[name] = jax.tree.map(jnp.copy, known[source])
     return State(
-        step=at_step, params=params, slow=slow, opt_state=self.optimizer.init(params), world={}, key=run_key
+        step=at_step, params=params, slow=slow, opt_state=self.optimizer.init(params),
+        world=self.rollout.begin(key_of('world')), key=run_key,
     )
 
 
@@ -133,12 +156,12 @@ class Run:
   """Everything that the train loop needs, built from one config."""
 
   config: ConfigDict
-  task: Task
+  task: Task | Dataset
   model: TransformerConfig
   mesh: jax.sharding.Mesh
   population: int
   stages: tuple[Stage, ...]
-  evaluate: Callable[[Any], tuple[dict, dict]]
+  evaluation: Evaluation
   checkpoint: Checkpointing
   log: Logging
   eval_every: int
@@ -243,33 +266,6 @@ def differences(old: Mapping, new: Mapping) -> list[str]:
 # --- building -----------------------------------------------------------------------------------------------
 
 
-def resolve(name: str, package: str) -> Callable:
-  """The function that a name in a config means.
-
-  `grpo` in `rlx.algorithms` is the function `grpo` of the module `rlx.algorithms.grpo`, or else of the module
-  `rlx.algorithms` itself; a name with dots, such as `yours.algorithms.mine`, is looked up from the top.
-
-  Raises:
-    ConfigError: there is no such module or function.
-  """
-  path = name if '.' in name else f'{package}.{name}'
-  function = path.rpartition('.')[2]
-  for module_name in (path, path.rpartition('.')[0]):
-    try:
-      module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-      if not module_name.startswith(error.name or ''):
-        raise  # the module is there, and imports something that is not
-      continue
-    if callable(found := getattr(module, function, None)):
-      return found
-  siblings = getattr(importlib.import_module(package), '__path__', None)
-  names = [module.name for module in pkgutil.iter_modules(siblings)] if siblings else []
-  nearest = difflib.get_close_matches(function, names, n=1)
-  hint = f'; did you mean {nearest[0]!r}?' if nearest else ''
-  raise ConfigError(f'name={name!r}: there is no function {function!r} in {path}{hint}')
-
-
 def call(function: Callable, section: Mapping, where: str, parts: Mapping[str, Any] | None = None):
   """Calls a function with the values of a section as its keyword-only arguments.
 
@@ -318,21 +314,22 @@ def build(config: ConfigDict) -> Run:
   if not names or names[-1] != 'main' or not all(isinstance(name, str) for name in names):
     raise ConfigError(f"stages={names!r} must name sections and end with 'main', the sections at the top")
   own = {name for name in names if name != 'main'}
-  _require_keys(config.keys(), RUN_SECTIONS | _stage_sections(config) | own, 'stages', 'a run')
+  optional = {'lora'} if _has_adapters(config, names) else set()
+  sections = RUN_SECTIONS | _stage_sections(config) | own | optional
+  _require_keys(config.keys(), sections, 'stages', 'a run')
   _require_keys(config.population.keys(), {'size'}, 'population', 'a run')
   _require_keys(config.score.keys(), {'chunk_tokens'}, 'score', 'a run')
   log = call(Logging, config.log, 'log')
   mesh = call(sharding.make_mesh, config.mesh, 'mesh')
-  task = call(resolve(config.data.name, 'rlx.envs'), config.data, 'data')
+  tasks = _Tasks()
+  task = tasks.of(config.data)
   model = _build_model(config.model, task)
-  stages = tuple(_build_stage(config, name, model, mesh) for name in names)
+  stages = tuple(_build_stage(config, name, model, mesh, tasks) for name in names)
   checkpoint = call(Checkpointing, config.checkpoint, 'checkpoint')
-  eval_section = {key: value for key, value in config.eval.items() if key != 'every'}
-  parts = _parts(config, config, model)
-  evaluate = call(_evaluation(parts, log), eval_section, 'eval')
+  evaluation = _build_evaluation(config, model, log, tasks, stages[-1])
   run = Run(
       config=config, task=task, model=model, mesh=mesh, population=config.population.size,
-      stages=stages, evaluate=evaluate, checkpoint=checkpoint, log=log, eval_every=config.eval.every,
+      stages=stages, evaluation=evaluation, checkpoint=checkpoint, log=log, eval_every=config.eval.every,
   )
   _check_counts(run)
   return run
@@ -344,51 +341,82 @@ def _stage_sections(section) -> set[str]:
   return STAGE_SECTIONS | ({'reward'} & inspect.signature(factory).parameters.keys())
 
 
-def _evaluation(parts, log):
-  def evaluate(*, problems: int):
-    return evaluation.make_evaluate(
-        parts['task'](), parts['config'](), parts['decoding'](), problems=problems, transcripts=log.samples
-    )
-
-  return evaluate
+def _has_adapters(config, names) -> bool:
+  """Whether some stage trains adapters; the section `lora` then says which."""
+  sections = [config if name == 'main' else config[name] for name in names]
+  return any('lora' in section.params.values() for section in sections)
 
 
-def _build_model(section, task: Task) -> TransformerConfig:
-  fields = {field.name for field in dataclasses.fields(TransformerConfig)} - {'vocab_size'}
-  _require_keys(section.keys(), fields, 'model', 'TransformerConfig')
+def _build_evaluation(config, model, log, tasks, stage: Stage) -> Evaluation:
+  section = {key: value for key, value in config.eval.items() if key != 'every'}
+  parts = {**_parts(config, config, model, tasks), 'transcripts': lambda: log.samples}
+  if stage.host_reward is not None:
+    parts['reward'] = lambda: stage.host_reward  # the same processes
+  return call(resolve(section['name'], 'rlx.evaluate'), section, 'eval', parts)
+
+
+def _build_model(section, task: Task | Dataset) -> TransformerConfig:
+  """The shape of the policy: in the config itself (`transformer`), or of a Hugging Face directory (`hf`)."""
   try:
-    return TransformerConfig(vocab_size=task.vocab_size, **section)
+    if section.name == 'transformer':
+      shape = {key: value for key, value in section.items() if key != 'name'}
+      fields = {field.name for field in dataclasses.fields(TransformerConfig)} - {'vocab_size'}
+      _require_keys(shape.keys(), fields, 'model', 'TransformerConfig')
+      return TransformerConfig(vocab_size=task.vocab_size, **shape)
+    model = call(resolve(section.name, 'rlx.models'), section, 'model')
+  except ConfigError:
+    raise
   except ValueError as error:
     raise ConfigError(f'config.model: {error}') from error
+  if task.vocab_size > model.vocab_size:
+    raise ConfigError(
+        f'config.data: the tokenizer has {task.vocab_size} tokens, the model {model.vocab_size}; take the '
+        'tokenizer of the model'
+    )
+  return model
 
 
-def _parts(config, stage, model) -> dict[str, Callable]:
-  """What the functions of a stage may ask for, by name; each is built when it is asked for."""
-  task = functools.cache(lambda: call(resolve(stage.data.name, 'rlx.envs'), stage.data, 'data'))
-  make_decoding = functools.partial(Decoding, eos_ids=(EOS_ID,), pad_id=PAD_ID)
-  decoding = functools.cache(lambda: make_decoding(**stage.decoding))
-  parts = {'task': task, 'config': lambda: model, 'decoding': decoding}
+class _Tasks:
+  """The tasks of a run: stages that name the same data share them, for a data set takes long to load."""
+
+  def __init__(self):
+    self._built = {}
+
+  def of(self, section) -> Task | Dataset:
+    key = section.to_json()
+    if key not in self._built:
+      self._built[key] = call(resolve(section.name, 'rlx.envs'), section, 'data')
+    return self._built[key]
+
+
+def _parts(config, stage, model, tasks) -> dict[str, Callable]:
+  """What the functions of a stage may ask for, by name; each is built when it is asked for, once."""
+  task = lambda: tasks.of(stage.data)
+  parts = {'task': task, 'config': lambda: model}
+  parts['decoding'] = functools.cache(
+      lambda: Decoding(eos_ids=task().eos_ids, pad_id=task().pad_id, **stage.decoding)
+  )
   parts['score'] = lambda: lambda params, batch: sample.score(
-      params, model, batch, decoding=decoding(), chunk_size=config.score.chunk_tokens
+      params, model, batch, decoding=parts['decoding'](), chunk_size=config.score.chunk_tokens
   )
   parts['value'] = lambda: lambda params, batch: heads.values(params, model, batch)
-  parts['rollout'] = lambda: call(
-      resolve(stage.rollout.name, 'rlx.rollout.prompts'), stage.rollout, 'rollout', parts
+  parts['rollout'] = functools.cache(
+      lambda: call(resolve(stage.rollout.name, 'rlx.rollout.prompts'), stage.rollout, 'rollout', parts)
   )
-  parts['reward'] = lambda: call(
-      resolve(stage.reward.name, 'rlx.rewards'), stage.reward, 'reward', parts
+  parts['reward'] = functools.cache(
+      lambda: call(resolve(stage.reward.name, 'rlx.rewards'), stage.reward, 'reward', parts)
   )
   return parts
 
 
-def _build_stage(config, name, model, mesh) -> Stage:
+def _build_stage(config, name, model, mesh, tasks) -> Stage:
   section = config if name == 'main' else config[name]
   if name != 'main':
     _require_keys(section.keys(), _stage_sections(section), name, f'a stage of {section.algorithm.name!r}')
-  parts = _parts(config, section, model)
+  parts = _parts(config, section, model, tasks)
   decoding_fields = {field.name for field in dataclasses.fields(Decoding)} - {'eos_ids', 'pad_id'}
   _require_keys(section.decoding.keys(), decoding_fields, 'decoding', 'Decoding')
-  if parts['task']().vocab_size != model.vocab_size:
+  if parts['task']().vocab_size > model.vocab_size:
     raise ConfigError(f'config.{name}.data has another alphabet than config.data; stages share one model')
   algorithm = call(
       resolve(section.algorithm.name, 'rlx.algorithms'), section.algorithm, 'algorithm', parts
@@ -397,7 +425,12 @@ def _build_stage(config, name, model, mesh) -> Stage:
   update_fields = {'epochs', 'minibatches', 'microbatches'}
   _require_keys(section.updates.keys(), update_fields, 'updates', 'make_train_step()')
   _check_rows(section, mesh)
-  makers = _model_makers(model)
+  host_reward = _host_reward(config, section, parts)
+  makers, adapters = _model_makers(model), None
+  if 'lora' in section.params.values():
+    adapters = _lora(config)
+    algorithm = lora.adapt(algorithm, adapters)
+    makers['lora'] = lambda key, models: lora.init(key, models['base'], adapters)
   if unknown := set(section.params.values()) - makers.keys():
     raise ConfigError(f'config.params: {sorted(unknown)} is none of {sorted(makers)}')
   return Stage(
@@ -406,19 +439,78 @@ def _build_stage(config, name, model, mesh) -> Stage:
       stop=call(StopRule, section.stop, 'stop') if section.stop else None,
       algorithm=algorithm,
       optimizer=optimizer,
-      train_step=step.make_train_step(algorithm, optimizer, **section.updates),
+      train_step=step.make_train_step(
+          algorithm, optimizer, **section.updates, host_reward=host_reward is not None
+      ),
+      rollout=_with_memory(parts['rollout']()),
+      host_reward=host_reward,
+      lora=adapters,
       makers=makers,
+      loaders=_model_loaders(config, model),
       params=section.params.to_dict(),
       slow=section.slow.to_dict(),
   )
 
 
+def _with_memory(rollout) -> StatefulRollout:
+  """A rollout that remembers nothing begins with nothing."""
+  if isinstance(rollout, StatefulRollout):
+    return rollout
+  return StatefulRollout(begin=lambda key: {}, draw=rollout, data=None)
+
+
+def _host_reward(config, section, parts) -> HostReward | None:
+  """The stage's reward where it is Python on the host."""
+  if 'reward' not in _stage_sections(section) or not isinstance(parts['reward'](), HostReward):
+    return None
+  if config.population.size > 1:
+    raise ConfigError(
+        f'population.size={config.population.size}: rewards in Python score one run; start one run a seed'
+    )
+  if parts['reward']().overlap and config.log.steps_per_dispatch < 2:
+    raise ConfigError('reward.overlap works inside a dispatch: raise log.steps_per_dispatch to 2 or more')
+  return parts['reward']()
+
+
 def _model_makers(model: TransformerConfig) -> dict[str, Callable]:
-  """What `params` may say of a model that no earlier stage hands on: (key, models so far) -> parameters."""
+  """What `params` may say of a model that no earlier stage hands on: (key, models so far) -> parameters.
+
+  What is read from files (`hf`) has the structure of a random model, which stands for it where only shapes
+  are asked.
+  """
   return {
       'transformer': lambda key, models: transformer.init(key, model),
+      'hf': lambda key, models: transformer.init(key, model),
       'critic': lambda key, models: heads.init_value(models['policy']),
   }
+
+
+def _model_loaders(config, model: TransformerConfig) -> dict[str, Callable]:
+  """Models that begin from files: mesh -> parameters, in their shards."""
+
+  def load_weights(mesh):
+    shapes = jax.eval_shape(functools.partial(transformer.init, config=model), jax.random.key(0))
+    return hf.load(config.model.directory, model, sharding.shardings(shapes, mesh))
+
+  def load_adapters(mesh):
+    del mesh
+    family = hf.family_of(config.model.directory)
+    adapters, found = lora.load_peft(config.lora.directory, model, family=family)
+    base = jax.eval_shape(functools.partial(transformer.init, config=model), jax.random.key(0))
+    wanted = jax.eval_shape(functools.partial(lora.init, lora=_lora(config)), jax.random.key(0), base)
+    shapes = lambda tree: jax.tree.map(jnp.shape, tree)
+    if shapes(adapters) != shapes(wanted) or found.alpha != config.lora.alpha:
+      raise ConfigError(f'config.lora is {_lora(config)}, but {config.lora.directory} holds {found}')
+    return adapters
+
+  loaders = {'hf': load_weights} if config.model.name == 'hf' else {}
+  return {**loaders, 'lora': load_adapters} if 'lora' in config and config.lora.directory else loaders
+
+
+def _lora(config) -> Lora:
+  """The section `lora`: the adapters' shape, and the PEFT directory they begin from ('' for fresh ones)."""
+  section = {key: value for key, value in config.lora.items() if key != 'directory'}
+  return call(Lora, section, 'lora')
 
 
 def _check_rows(section, mesh):

@@ -32,13 +32,19 @@ def _stage_lines(run, stage) -> list[str]:
   lines = [f'  {name:<22}{for_part(state.params[name])} (trained)' for name in state.params]
   lines += [f'  {name:<22}{for_part(state.slow[name])} (lagging)' for name in state.slow]
   lines += [f'  {"optimizer":<22}{for_part(state.opt_state)}', f'  {"whole state":<22}{for_part(state)}']
-  compiled = train.make_dispatch(run, stage).lower(state).compile()
-  memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
-  lines.append(f'  {"program: temporaries":<22}{_mib(memory.temp_size_in_bytes)} a device')
-  peak = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
-  lines.append(f'  {"program: in all":<22}{_mib(peak - memory.alias_size_in_bytes)} a device')
-  lines.append(f'  {"program: FLOPs":<22}at least {cost["flops"] / 1e9:.3f} G (loop bodies counted once)')
+  for program in train.trace(run, stage, state):
+    lines += _program_lines(program.lower().compile())
   return lines
+
+
+def _program_lines(compiled) -> list[str]:
+  memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
+  peak = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
+  return [
+      f'  {"program: temporaries":<22}{_mib(memory.temp_size_in_bytes)} a device',
+      f'  {"program: in all":<22}{_mib(peak - memory.alias_size_in_bytes)} a device',
+      f'  {"program: FLOPs":<22}at least {cost["flops"] / 1e9:.3f} G (loop bodies counted once)',
+  ]
 
 
 def _millions(tree) -> str:

@@ -12,18 +12,16 @@ from rlx.types import Batch, Metrics
 def describe(batch: Batch) -> Metrics:
   """Scalars of a batch, from the standard keys that it holds; columns named `area/what` are averaged.
 
+  Entries of such a column that are NaN say that it does not apply to the row, and are left out.
+
   Args:
     batch: rows after the advantage slot.
   Returns:
     Float32 scalars.
   """
-  metrics = {name: jnp.mean(x.astype(jnp.float32)) for name, x in batch.items() if '/' in name}
+  metrics = {name: jnp.nanmean(x.astype(jnp.float32)) for name, x in batch.items() if '/' in name}
   if 'rewards' in batch:
-    rewards = batch['rewards']
-    metrics |= {'reward/mean': rewards.mean(), 'reward/std': rewards.std()}
-    if 'groups' in batch:
-      informative = group_advantages.is_informative(rewards, batch['groups'])
-      metrics['reward/zero_variance_fraction'] = 1 - jnp.mean(informative.astype(jnp.float32))
+    metrics |= _describe_rewards(batch)
   if 'action_mask' in batch:
     lengths = batch['action_mask'].sum(axis=-1).astype(jnp.float32)
     metrics |= {
@@ -34,6 +32,55 @@ def describe(batch: Batch) -> Metrics:
   if 'truncated' in batch:
     metrics['tokens/truncated_fraction'] = jnp.mean(batch['truncated'].astype(jnp.float32))
   return metrics
+
+
+def _describe_rewards(batch: Batch) -> Metrics:
+  """Of the rows that were scored: all of them, unless the batch says otherwise."""
+  rewards = batch['rewards']
+  scored = batch.get('scored', jnp.ones(rewards.shape, bool)).astype(jnp.float32)
+  mean = lambda x: jnp.sum(x * scored) / jnp.maximum(scored.sum(), 1)
+  centre = mean(rewards)
+  metrics = {'reward/mean': centre, 'reward/std': jnp.sqrt(mean(jnp.square(rewards - centre)))}
+  if 'groups' in batch:
+    informative = group_advantages.is_informative(rewards, batch['groups'])
+    metrics['reward/zero_variance_fraction'] = 1 - mean(informative.astype(jnp.float32))
+  return metrics
+
+
+def describe_mismatch(batch: Batch, logprobs: jax.Array) -> Metrics:
+  """How far the log-probs of training are from those of the sampler, for the same tokens.
+
+  With the same parameters on both sides (the first update after sampling, which is the one that a train step
+  reports) the difference is rounding: the decoding loop and the teacher-forced pass do their sums in another
+  order. It should be of the order of 1e-6 in float32 and 1e-2 in bfloat16; more means that the two do not
+  compute the same distribution, or that the batch is off policy (`rollout/policy_lag`).
+
+  Args:
+    batch: rows with `sampler_logprobs, weights`.
+    logprobs: [B, T] of the actions under the trained policy.
+  Returns:
+    `mismatch/logprob_mean` and `_max`, absolute, in nats; `mismatch/kl`, k3 of sampler against trainer;
+    `mismatch/effective_samples`, (Σ ρ)² / (n Σ ρ²) over the n actions of a row, averaged over rows: 1 where
+    all importance ratios ρ are equal.
+  """
+  mean, mask = _mean_over_actions(batch), batch['weights'] != 0
+  apart = jnp.where(mask, jnp.abs(policy.log_ratio(logprobs, batch['sampler_logprobs'])), 0)
+  ratio = jnp.where(mask, policy.ratio(logprobs, batch['sampler_logprobs']), 0)
+  squares = jnp.maximum(mask.sum(axis=-1), 1) * jnp.square(ratio).sum(axis=-1)
+  effective = jnp.where(mask.any(axis=-1), jnp.square(ratio.sum(axis=-1)) / jnp.maximum(squares, 1e-30), 1)
+  metrics = {
+      'mismatch/logprob_mean': mean(apart),
+      'mismatch/logprob_max': apart.max(),
+      'mismatch/kl': mean(regularizers.kl_k3(logprobs, batch['sampler_logprobs'])),
+      'mismatch/effective_samples': effective.mean(),
+  }
+  return jax.tree.map(jax.lax.stop_gradient, metrics)
+
+
+def _mean_over_actions(batch: Batch):
+  """The mean over each row's counted actions, then over rows; whatever the loss's own reduction is."""
+  weights = reductions.sequence_mean(batch['weights'] != 0)
+  return lambda x: reductions.weighted_mean(x, weights)
 
 
 def describe_update(
@@ -48,12 +95,13 @@ def describe_update(
     clip_low: a token counts as clipped below 1 - clip_low where its advantage is negative,
     clip_high: and above 1 + clip_high where it is positive.
   """
-  mean = lambda x: reductions.weighted_mean(x, batch['weights'])
+  mean = _mean_over_actions(batch)
   old_logprobs = batch['sampler_logprobs']
   low, high = policy.is_clipped(
       logprobs, old_logprobs, batch['advantages'], clip_low=clip_low, clip_high=clip_high
   )
   return {
+      **describe_mismatch(batch, logprobs),
       'policy/entropy': mean(entropy),
       'policy/clipped_low': mean(low),
       'policy/clipped_high': mean(high),

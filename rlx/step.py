@@ -6,17 +6,20 @@ steps a dispatch, and `jax.vmap` makes a population of runs.
 """
 
 from collections.abc import Callable
+import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from rlx import sharding
 from rlx.metrics import describe
-from rlx.types import Algorithm, Batch, Metrics, State, World
+from rlx.types import Algorithm, Annotate, Batch, Metrics, State, World
 
-TrainStep = Callable[[State], tuple[State, Metrics]]
+TrainStep = Callable[..., tuple[State, Metrics]]  # (state, data=None) -> (state, metrics)
 
 
 def make_train_step(
@@ -37,8 +40,8 @@ def make_train_step(
     minibatches: optimizer updates a pass; divides the rows of the batch.
     microbatches: parts of a minibatch whose gradients are accumulated, to save memory; divides its rows.
       The result does not depend on it.
-    host_reward: True where `algorithm.reward` is Python on the host. The step is then two compiled halves
-      with one round trip between them, and cannot itself be put under `jit`, `scan` or `vmap`.
+    host_reward: True where `algorithm.reward` is Python on the host. The step is then a `SplitStep`: two
+      compiled halves with one round trip between them, not to be put under `jit`, `scan` or `vmap`.
   Returns:
     The train step. Jit it (donating the state) unless `host_reward`.
   """
@@ -46,33 +49,87 @@ def make_train_step(
   learn = functools.partial(
       _learn, algorithm, optimizer, epochs=epochs, minibatches=minibatches, microbatches=microbatches
   )
+  if host_reward:
+    advantage = lambda state, batch: algorithm.advantage(state.models, batch, _keys(state)[2])
+    return SplitStep(
+        sample=jax.jit(sample), reward=algorithm.reward, advantage=jax.jit(advantage),
+        learn=jax.jit(learn, donate_argnums=0),
+    )
 
-  def train_step(state: State) -> tuple[State, Metrics]:
-    batch, world = sample(state)
+  def train_step(state: State, data: Any = None) -> tuple[State, Metrics]:
+    batch, world = sample(state, data)
     batch = algorithm.reward(state.models, batch, _keys(state)[1])
     return learn(state.replace(world=world), batch)
 
-  if not host_reward:
-    return train_step
+  return train_step
 
-  sample, learn = jax.jit(sample), jax.jit(learn, donate_argnums=0)
 
-  def split_train_step(state: State) -> tuple[State, Metrics]:
-    batch, world = sample(state)
-    batch = algorithm.reward(state.models, jax.device_get(batch), _keys(state)[1])
-    return learn(state.replace(world=world), jax.device_put(batch))
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class SplitStep:
+  """A train step whose reward is Python: sample (compiled), reward (host), learn (compiled).
 
-  return split_train_step
+  Attributes:
+    sample: `(state, data) -> (batch, world)`.
+    reward: the `reward` slot; it gets NumPy arrays.
+    advantage: `(state, batch) -> batch`; `learn` begins with it.
+    learn: `(state, batch) -> (state, metrics)`; the state is donated.
+  """
+
+  sample: Callable[[State, Any], tuple[Batch, World]]
+  reward: Annotate
+  advantage: Callable[[State, Batch], Batch]
+  learn: Callable[[State, Batch], tuple[State, Metrics]]
+
+  def __call__(self, state: State, data: Any = None) -> tuple[State, Metrics]:
+    batch, world = self.sample(state, data)
+    return self._score_and_learn(state, batch, world, policy_lag=0)
+
+  def repeat(self, state: State, data: Any, num_steps: int, *, overlap: bool) -> tuple[State, Metrics]:
+    """`num_steps` train steps; the metrics gain a leading axis [num_steps].
+
+    Args:
+      state: it is donated.
+      data: of the rollout.
+      num_steps: N.
+      overlap: while the host scores a batch, the device samples the next one, with the policy as it is
+        before the update: every batch but the first is then one update old, as `rollout/policy_lag` says.
+        It begins and ends with the call, so that nothing is in flight in a state that is saved.
+    """
+    rows, following = [], None
+    for index in range(num_steps):
+      batch, world = following or self.sample(state, data)
+      if overlap and index + 1 < num_steps:  # dispatched now, and running while the host works
+        following = self.sample(state.replace(step=state.step + 1, world=world), data)
+      lag = int(overlap and index > 0)
+      state, metrics = self._score_and_learn(state, batch, world, policy_lag=lag)
+      rows.append(metrics)
+    return state, jax.tree.map(lambda *x: np.stack(x), *jax.device_get(rows))
+
+  def collect(self, state: State, data: Any = None) -> Batch:
+    """As `collect` below."""
+    batch, _ = self.sample(state, data)
+    return self.advantage(state, self._score(state, batch))
+
+  def _score(self, state: State, batch: Batch) -> Batch:
+    return jax.device_put(self.reward(state.models, jax.device_get(batch), _keys(state)[1]))
+
+  def _score_and_learn(self, state, batch, world, *, policy_lag: int) -> tuple[State, Metrics]:
+    state, metrics = self.learn(state.replace(world=world), self._score(state, batch))
+    return state, {**metrics, 'rollout/policy_lag': jnp.float32(policy_lag)}
 
 
 def repeat(train_step: TrainStep, num_steps: int) -> TrainStep:
   """`num_steps` train steps as one; the metrics gain a leading axis [num_steps]."""
-  return lambda state: jax.lax.scan(lambda state, _: train_step(state), state, length=num_steps)
+
+  def program(state: State, data: Any = None) -> tuple[State, Metrics]:
+    return jax.lax.scan(lambda state, _: train_step(state, data), state, length=num_steps)
+
+  return program
 
 
-def collect(algorithm: Algorithm, state: State) -> Batch:
+def collect(algorithm: Algorithm, state: State, data: Any = None) -> Batch:
   """The batch that the next train step will learn from: its first half, without the update."""
-  batch, _ = _sample(algorithm, state)
+  batch, _ = _sample(algorithm, state, data)
   batch = algorithm.reward(state.models, batch, _keys(state)[1])
   return algorithm.advantage(state.models, batch, _keys(state)[2])
 
@@ -82,8 +139,9 @@ def _keys(state: State) -> jax.Array:
   return jax.random.split(jax.random.fold_in(state.key, state.step), 4)
 
 
-def _sample(algorithm: Algorithm, state: State) -> tuple[Batch, World]:
-  batch, world = algorithm.rollout(sharding.gather(state.models), state.world, _keys(state)[0])
+def _sample(algorithm: Algorithm, state: State, data: Any = None) -> tuple[Batch, World]:
+  world = state.world if data is None else {**state.world, 'data': data}
+  batch, world = algorithm.rollout(sharding.gather(state.models), world, _keys(state)[0])
   return sharding.shard_rows(batch), world
 
 
@@ -118,7 +176,7 @@ def _learn(
 
   carry = (state.params, state.slow, state.opt_state)
   (params, slow, opt_state), metrics = jax.lax.scan(update, carry, (jnp.arange(len(rows)), rows))
-  metrics = {**jax.tree.map(jnp.mean, metrics), **describe(batch), **_optimizer_health(opt_state)}
+  metrics = {**_over_updates(metrics), **describe(batch), **_optimizer_health(opt_state)}
   state = state.replace(step=state.step + 1, params=params, slow=slow, opt_state=opt_state)
   return state, metrics
 
@@ -151,14 +209,29 @@ def _accumulated(gradient, num_parts: int):
   def accumulated(params, slow, batch, key):
     parts = jax.tree.map(split, batch)
     keys = jax.random.split(key, num_parts)
-    part = lambda x: gradient(params, slow, sharding.shard_rows(x[0]), x[1])
-    first = jax.tree.map(lambda a: a[0], (parts, keys))
-    total = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(part, first))
-    add = lambda total, x: (jax.tree.map(jnp.add, total, part(x)), None)
-    total, _ = jax.lax.scan(add, total, (parts, keys))
-    return jax.tree.map(lambda a: a / num_parts, total)
+
+    def add(total, x):
+      (loss, metrics), grads = gradient(params, slow, sharding.shard_rows(x[0]), x[1])
+      return jax.tree.map(jnp.add, total, (loss, grads)), metrics
+
+    loss_and_grads = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), (jnp.float32(0), params))
+    total, metrics = jax.lax.scan(add, loss_and_grads, (parts, keys))
+    loss, grads = jax.tree.map(lambda a: a / num_parts, total)
+    return (loss, _combined(metrics)), grads
 
   return accumulated
+
+
+def _combined(metrics: Metrics) -> Metrics:
+  """Metrics [N] of equal parts as those of the whole: means, but the largest of what is named `x_max`."""
+  return {name: (jnp.max if name.endswith('_max') else jnp.mean)(x) for name, x in metrics.items()}
+
+
+def _over_updates(metrics: Metrics) -> Metrics:
+  """Metrics [updates] of a step: combined, but `mismatch/x` of its first update, made with the parameters
+  that sampled; behind it, the policy's own movement would be mixed in."""
+  first = {name: x[0] for name, x in metrics.items() if name.startswith('mismatch/')}
+  return {**_combined(metrics), **first}
 
 
 def _optimizer_health(opt_state) -> Metrics:

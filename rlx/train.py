@@ -21,10 +21,9 @@ from ml_collections import ConfigDict
 import numpy as np
 
 from rlx import config as configs
-from rlx import report, sharding, step
+from rlx import export, report, sharding, step
 from rlx.checkpoint import Checkpoints, environment
 from rlx.config import ConfigError, Run, Stage
-from rlx.evaluate import read_transcripts
 from rlx.types import Batch, Key, Models, State
 from rlx.writers import LiveLine, MetricsWriter, read_metrics, summarise_population, write_atomically
 
@@ -42,8 +41,10 @@ class Outcome:
 
   finished: bool  # False: stopped by a signal, the same command goes on
   step: int
-  before: float | None  # held-out accuracy at the start of the last stage
+  metric: str  # by which an evaluation is read: 'eval/accuracy', or 'eval/nll' where nothing is verified
+  before: float | None  # its value at the start of the last stage
   after: float | None
+  exported: tuple[Path, ...]  # directories that other tools can load
   seconds: float
   transcripts_before: list[dict]  # of held-out problems: prompt, completion, solution, correct
   transcripts_after: list[dict]
@@ -77,14 +78,21 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     resume_step = -1 if state is None else position.step
     writer = stack.enter_context(contextlib.closing(MetricsWriter(workdir, resume_step=resume_step)))
     session = _Session(run, workdir, line, checkpoints, writer, stopping, began)
-    position = session.go(state, position)
+    for stage in run.stages:
+      if stage.host_reward is not None:
+        stack.callback(stage.host_reward.close)
+    state, position = session.go(state, position)
     checkpoints.wait()
-  before, after = _accuracies(workdir, position)
+    finished = position.ended and position.stage == len(run.stages) - 1
+    exported = export.export(run, state, position.stage, workdir) if finished else ()
+  metric, before, after = _headline(workdir, position)
   outcome = Outcome(
-      finished=position.ended and position.stage == len(run.stages) - 1,
+      finished=finished,
       step=position.step,
+      metric=metric,
       before=before,
       after=after,
+      exported=exported,
       seconds=time.monotonic() - began,
       transcripts_before=_transcripts(workdir, position.first_step),
       transcripts_after=_transcripts(workdir, position.step),
@@ -116,27 +124,42 @@ def begin(run: Run, index: int, models: Models, at_step: int) -> State:
     models: that the stage before hands on; empty for the first.
     at_step: train steps taken so far.
   """
-  make = functools.partial(_begin, run, run.stages[index])
+  stage = run.stages[index]
+  loaded = stage.load(models, run.mesh)
+  if run.population > 1:
+    loaded = jax.tree.map(lambda a: jnp.broadcast_to(a, (run.population, *a.shape)), loaded)
+  make = functools.partial(_begin, stage, tuple(loaded))
+  arguments = ({**models, **loaded}, *_seeds(run, at_step))
+  make = make if run.population == 1 else jax.vmap(make)
+  places = sharding.shardings(jax.eval_shape(make, *arguments), run.mesh)
+  state = jax.jit(make, out_shardings=places)(*arguments)
+  insert = lambda names, models: {**models, **{name: loaded[name] for name in names if name in loaded}}
+  return state.replace(params=insert(stage.params, state.params), slow=insert(stage.slow, state.slow))
+
+
+def _seeds(run: Run, at_step: int):
+  """The seed and the step of each member of the population."""
   seeds = run.config.seed + np.arange(run.population, dtype=np.uint32)
   if run.population == 1:
-    arguments = (models, seeds[0], jnp.int32(at_step))
-  else:
-    make = jax.vmap(make)
-    arguments = (models, seeds, jnp.full(run.population, at_step, jnp.int32))
-  places = sharding.shardings(jax.eval_shape(make, *arguments), run.mesh)
-  return jax.jit(make, out_shardings=places)(*arguments)
+    return seeds[0], jnp.int32(at_step)
+  return seeds, jnp.full(run.population, at_step, jnp.int32)
 
 
-def _begin(run: Run, stage: Stage, models: Models, seed: Key, at_step: jax.Array) -> State:
+def _begin(stage: Stage, omitted: tuple, models: Models, seed: Key, at_step: jax.Array) -> State:
+  """`stage.enter` without the models that are put in from outside, so that they are not copied."""
   init_key, run_key = jax.random.split(jax.random.key(seed))
-  return stage.enter(models, init_key, run_key, at_step)
+  state = stage.enter(models, init_key, run_key, at_step)
+  without = lambda models: {name: tree for name, tree in models.items() if name not in omitted}
+  return state.replace(params=without(state.params), slow=without(state.slow))
 
 
 def abstract_state(run: Run, stage: int) -> State:
   """Shapes, dtypes and shardings of the state during a stage; nothing is computed."""
   models, state = {}, None
   for index in range(stage + 1):
-    state = jax.eval_shape(lambda m, index=index: begin(run, index, m, 0), models)
+    make = functools.partial(_begin, run.stages[index], ())
+    make = make if run.population == 1 else jax.vmap(make)
+    state = jax.eval_shape(make, models, *_seeds(run, 0))
     models = state.models
   place = lambda leaf, where: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where)
   return jax.tree.map(place, state, sharding.shardings(state, run.mesh))
@@ -149,6 +172,19 @@ def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State 
   return (None, Position()) if restored is None else (restored[0], Position(**restored[1]))
 
 
+def restore(run: Run, workdir: str | Path) -> tuple[State, Position]:
+  """The newest intact state of a working directory, and where in the run it is.
+
+  Raises:
+    ConfigError: there is no checkpoint.
+  """
+  with Checkpoints(Path(workdir) / 'checkpoints', keep=run.checkpoint.keep) as checkpoints:
+    state, position = _restore(run, checkpoints, LiveLine(sys.stderr, quiet=True))
+  if state is None:
+    raise ConfigError(f'{workdir} holds no checkpoint; one is written every {run.checkpoint.every} steps')
+  return state, position
+
+
 def check(run: Run) -> None:
   """Traces every stage on abstract values, so that a mistake in the last one shows before the first begins.
 
@@ -157,7 +193,7 @@ def check(run: Run) -> None:
   """
   for index, stage in enumerate(run.stages):
     try:
-      make_dispatch(run, stage).trace(abstract_state(run, index))
+      trace(run, stage, abstract_state(run, index))
     except ConfigError:
       raise
     except ValueError as error:
@@ -169,18 +205,37 @@ def check(run: Run) -> None:
       ) from error
 
 
+def trace(run: Run, stage: Stage, state: State) -> list:
+  """The programs of a stage, traced on an abstract state: one, or the two halves around a Python reward."""
+  data = jax.eval_shape(lambda: stage.rollout.data)
+  if stage.host_reward is None:
+    return [make_dispatch(run, stage).trace(state, data)]
+  sample = stage.train_step.sample.trace(state, data)
+  batch, world = jax.eval_shape(stage.train_step.sample, state, data)
+  with stage.host_reward.only_shapes():
+    batch = jax.eval_shape(stage.algorithm.reward, state.models, batch, state.key)
+  return [sample, stage.train_step.learn.trace(state.replace(world=world), batch)]
+
+
 @functools.lru_cache(maxsize=16)
 def make_dispatch(run: Run, stage: Stage):
-  """The compiled program of a stage: `steps_per_dispatch` train steps; metrics [..., steps]."""
-  program = step.repeat(stage.train_step, run.log.steps_per_dispatch)
-  return jax.jit(jax.vmap(program) if run.population > 1 else program, donate_argnums=0)
+  """`(state, data) -> (state, metrics [..., steps])`: `steps_per_dispatch` train steps, as one program where
+  the reward is not Python."""
+  num_steps = run.log.steps_per_dispatch
+  if stage.host_reward is not None:
+    overlap = stage.host_reward.overlap
+    return lambda state, data: stage.train_step.repeat(state, data, num_steps, overlap=overlap)
+  program = step.repeat(stage.train_step, num_steps)
+  return jax.jit(jax.vmap(program, (0, None)) if run.population > 1 else program, donate_argnums=0)
 
 
 @functools.lru_cache(maxsize=16)
 def _make_collect(run: Run, stage: Stage):
-  """The compiled `step.collect` of a stage: a few rows of it, for people to read."""
+  """`step.collect` of a stage, compiled where the reward is not Python: a few rows for people to read."""
   few = lambda batch: jax.tree.map(lambda a: a[: run.log.samples], batch)
-  return jax.jit(lambda state: few(step.collect(stage.algorithm, state)))
+  if stage.host_reward is None:
+    return jax.jit(lambda state, data: few(step.collect(stage.algorithm, state, data)))
+  return lambda state, data: few(stage.train_step.collect(state, data))
 
 
 # --- the loop -----------------------------------------------------------------------------------------------
@@ -200,11 +255,12 @@ class _Session:
   accuracy: float | None = None  # of the last evaluation
 
   def __post_init__(self):
-    evaluate = jax.vmap(self.run.evaluate) if self.run.population > 1 else self.run.evaluate
-    self.evaluate = jax.jit(evaluate)
+    ask = self.run.evaluation.ask
+    self.ask = jax.jit(jax.vmap(ask) if self.run.population > 1 else ask)
+    self.data = {}  # stage -> the arrays of its rollout, on the device
 
-  def go(self, state: State | None, position: Position) -> Position:
-    """Takes all steps that are left, or those until a signal; returns where that is."""
+  def go(self, state: State | None, position: Position) -> tuple[State, Position]:
+    """Takes all steps that are left, or those until a signal; returns the state and where it is."""
     if state is None:
       self.line.say(f'compiling stage {self.run.stages[0].name!r}')
       state = begin(self.run, 0, {}, 0)
@@ -212,18 +268,19 @@ class _Session:
     while True:
       state, position = self._stage(state, position)
       if not position.ended or position.stage + 1 == len(self.run.stages):
-        return position
+        return state, position
       self.line.say(f'compiling stage {self.run.stages[position.stage + 1].name!r}')
       state, position = _next_stage(self.run, state, position)
 
   def _stage(self, state: State, position: Position) -> tuple[State, Position]:
     """Dispatches until the stage is over or a signal comes."""
     stage = self.run.stages[position.stage]
-    dispatch = make_dispatch(self.run, stage)
+    dispatch, data = make_dispatch(self.run, stage), self._data(stage)
     while not position.ended and not self.stopping:
       started = time.monotonic()
-      state, metrics = dispatch(state)
+      state, metrics = dispatch(state, data)
       rows = _rows_of_metrics(jax.device_get(metrics), self.run.population)
+      self._hear(stage, rows)
       seconds = time.monotonic() - started
       self._check_finite(position, rows)
       position = dataclasses.replace(position, step=position.step + len(rows))
@@ -239,23 +296,51 @@ class _Session:
     """Writes the metrics of a dispatch and, where it is due, an evaluation and samples to read."""
     stage, at_step = self.run.stages[position.stage], position.step
     if at_step % self.run.eval_every == 0 or at_step - position.first_step == stage.num_steps:
-      metrics, transcripts = jax.device_get(self.evaluate(state.models['policy']))
-      rows[-1] |= _one_row(metrics, self.run.population)
-      self.accuracy = rows[-1]['eval/accuracy']
+      metrics, transcripts = self._evaluate(stage.policy(state.models))
+      rows[-1] |= metrics
+      self.accuracy = rows[-1].get('eval/accuracy')
       self.writer.write_samples(at_step, self._samples(stage, state, transcripts))
     for i, row in enumerate(rows):
       self.writer.write(at_step - len(rows) + 1 + i, stage.name, row)
     self.writer.flush()
 
-  def _samples(self, stage: Stage, state: State, transcripts: Batch) -> list[dict]:
+  def _evaluate(self, policy) -> tuple[dict[str, float], list[dict]]:
+    """Metrics, those of a population summarised, and the transcripts of its first member."""
+    answer = jax.device_get(self.ask(policy))
+    if self.run.population == 1:
+      return self.run.evaluation.read(answer)
+    member = lambda i: self.run.evaluation.read(jax.tree.map(lambda a: a[i], answer))
+    metrics, transcripts = zip(*map(member, range(self.run.population)), strict=True)
+    together = {name: np.array([one[name] for one in metrics]) for name in metrics[0]}
+    return summarise_population(together), transcripts[0]
+
+  def _samples(self, stage: Stage, state: State, transcripts: list[dict]) -> list[dict]:
     """Held-out transcripts, then rows of the batch that the next step will learn from."""
     one = lambda tree: jax.tree.map(lambda a: a[0], tree) if self.run.population > 1 else tree
-    held_out = read_transcripts(self.run.task, one(transcripts))
-    rows = [{'split': 'held_out', **row} for row in held_out]
-    batch = _make_collect(self.run, stage)(one(state))
+    rows = [{'split': 'held_out', **row} for row in transcripts]
+    batch = _make_collect(self.run, stage)(one(state), self._data(stage))
     if 'rewards' in batch:
-      rows += [{'split': 'train', **row} for row in _read_batch(self.run, batch)]
+      extra = {}
+      if stage.host_reward is not None:
+        extra = stage.host_reward.heard()[-1].extra
+      rows += [{'split': 'train', **row} for row in _read_batch(self.run, batch, extra)]
     return rows
+
+  def _data(self, stage: Stage):
+    """The arrays of the stage's rollout, whole on every device."""
+    if stage.name not in self.data:
+      everywhere = jax.sharding.NamedSharding(self.run.mesh, jax.sharding.PartitionSpec())
+      self.data[stage.name] = jax.device_put(stage.rollout.data, everywhere)
+    return self.data[stage.name]
+
+  def _hear(self, stage: Stage, rows: list[dict]) -> None:
+    """Adds what reward functions logged to the metrics of the steps, and says aloud what failed."""
+    if stage.host_reward is None:
+      return
+    for row, scores in zip(rows, stage.host_reward.heard(), strict=True):
+      row.update({f'reward/{name}': float(value) for name, value in scores.metrics.items()})
+      for message in scores.messages:
+        self.line.say(f'reward function failed: {message}')
 
   def _show(self, position: Position, rows: list[dict], seconds: float) -> None:
     tokens = sum(row.get('tokens/actions', 0.0) for row in rows) * self.run.population
@@ -294,9 +379,10 @@ class _Session:
     state = begin(self.run, 0, {}, 0) if state is None else state
     if at.ended:
       state, at = _next_stage(self.run, state, at)
-    dispatch = make_dispatch(self.run, self.run.stages[position.stage])
+    stage = self.run.stages[position.stage]
+    dispatch = make_dispatch(self.run, stage)
     for _ in range(at.step, position.step, self.run.log.steps_per_dispatch):
-      state, _ = dispatch(state)
+      state, _ = dispatch(state, self._data(stage))
     with Checkpoints(self.workdir / 'nonfinite', keep=1) as dump:
       dump.save(state, extra=dataclasses.asdict(position))
     return self.workdir / 'nonfinite'
@@ -339,19 +425,21 @@ def _rows_of_metrics(metrics: Mapping, population: int) -> list[dict[str, float]
   return [_one_row({k: v[..., i] for k, v in metrics.items()}, population) for i in range(num_steps)]
 
 
-def _read_batch(run: Run, batch: Batch) -> list[dict]:
-  """Rows of a batch as text: prompt, completion, reward, advantage and every column named `area/what`."""
+def _read_batch(run: Run, batch: Batch, extra: Mapping[str, list]) -> list[dict]:
+  """Rows of a batch as text: prompt, completion, reward, advantage, every column named `area/what`, and what
+  reward functions logged for the row."""
   batch = jax.tree.map(np.asarray, batch)
   rows = []
   for i, length in enumerate(batch['prompt_lengths']):
-    tokens, mask = batch['tokens'][i], batch['action_mask'][i]
+    tokens, valid, mask = (batch[name][i] for name in ('tokens', 'valid', 'action_mask'))
     row = {
         'prompt': run.task.decode(tokens[:length]),
-        'completion': run.task.decode(tokens[mask]),
+        'completion': run.task.decode(tokens[length:][valid[length:]]),
         'reward': float(batch['rewards'][i]),
         'advantage': float(batch['advantages'][i][mask][0]) if mask.any() else 0.0,
     }
-    rows.append(row | {name: float(x[i]) for name, x in batch.items() if '/' in name})
+    row |= {name: float(x[i]) for name, x in batch.items() if '/' in name}
+    rows.append(row | {name: values[i] for name, values in extra.items()})
   return rows
 
 
@@ -383,12 +471,15 @@ def _transcripts(workdir: Path, at_step: int) -> list[dict]:
   return [row for row in rows if row['split'] == 'held_out']
 
 
-def _accuracies(workdir: Path, position: Position) -> tuple[float | None, float | None]:
-  """Held-out accuracy at the start of the stage, and now."""
+def _headline(workdir: Path, position: Position) -> tuple[str, float | None, float | None]:
+  """The metric that evaluations are read by, its value at the start of the stage, and now."""
   path = workdir / 'metrics.jsonl'
   rows = read_metrics(path) if path.exists() else []
-  at = {row['step']: row['eval/accuracy'] for row in rows if 'eval/accuracy' in row}
-  return at.get(position.first_step), at[max(at)] if at else None
+  for metric in ('eval/accuracy', 'eval/nll'):
+    at = {row['step']: row[metric] for row in rows if metric in row}
+    if at:
+      return metric, at.get(position.first_step), at[max(at)]
+  return 'eval/accuracy', None, None
 
 
 def _write_report(run: Run, workdir: Path, command: str, outcome: Outcome) -> None:
@@ -399,5 +490,9 @@ def _write_report(run: Run, workdir: Path, command: str, outcome: Outcome) -> No
       after=outcome.transcripts_after,
       config=json.loads((workdir / 'config.json').read_text()),
       environment={'command': command, **environment()},
-      summary={'held-out accuracy': (outcome.before, outcome.after), 'train steps': outcome.step},
+      summary={
+          'held-out accuracy' if outcome.metric == 'eval/accuracy' else 'held-out loss':
+              (outcome.before, outcome.after),
+          'train steps': outcome.step,
+      },
   )

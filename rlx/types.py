@@ -42,6 +42,25 @@ def keep_slow(slow: Models, params: Models, step: jax.Array) -> Models:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class StatefulRollout:
+  """A rollout that remembers something from step to step, such as its place in a data set.
+
+  Attributes:
+    begin: `key -> world`, the memory at the start of a stage. It is saved and restored with the state.
+    draw: the rollout. It finds `data` in `world['data']`, and hands back a world without it.
+    data: arrays that never change. They go into every compiled step as arguments, neither saved with the
+      state nor baked into the program.
+  """
+
+  begin: Callable[[Key], World]
+  draw: Rollout
+  data: Any
+
+  def __call__(self, models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    return self.draw(models, world, key)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Algorithm:
   """Five pure functions. A slot exists where the engine must treat a function differently.
 
@@ -89,6 +108,9 @@ BATCH_KEYS = {
     'prompt_lengths': (1, 'i', 'number of prompt tokens; the first action is at this column'),
     'turns': (2, 'i', 'turn index of each token, -1 before the first action'),
     'groups': (1, 'i', 'which rows share a prompt'),
+    'rows': (1, 'i', 'number of the row in the data set'),
+    'scored': (1, 'b', 'False where no reward could be had; the row is left out of its group and the loss'),
+    'preferred': (1, 'b', 'True where the row is the better one of its pair, or labelled as good'),
     'truncated': (1, 'b', 'True where the length limit ended the row, not the policy'),
     'sampler_logprobs': (2, 'f', 'log-probability of the token as the sampler drew it; 0 elsewhere'),
     'reference_logprobs': (2, 'f', 'log-probability under a fixed model'),

@@ -59,6 +59,7 @@ def test_one_program_two_halves_and_python_agree():
   for i in range(5):
     single, single_metrics = jax.jit(fused_step)(single)
     halves, halves_metrics = halves_step(halves)
+    assert halves_metrics.pop('rollout/policy_lag') == 0
     with jax.disable_jit():
       python, python_metrics = fused_step(python)
     for other in (single_metrics, halves_metrics, python_metrics):
@@ -67,6 +68,85 @@ def test_one_program_two_halves_and_python_agree():
   for other in (single, halves, python):
     chex.assert_trees_all_close(other.params, fused.params, rtol=2e-4)
     assert other.step == 5 and other.world == 5
+
+
+def test_steps_around_python_repeat_as_the_program_does():
+  optimizer = optax.adam(0.1)
+  fused = jax.jit(repeat(make_train_step(least_squares(), optimizer, **SETTINGS), 3))
+  _, metrics = fused(make_state(optimizer))
+  step = make_train_step(least_squares(host=True), optimizer, **SETTINGS, host_reward=True)
+  state, split = step.repeat(make_state(optimizer), None, 3, overlap=False)
+  assert (split.pop('rollout/policy_lag') == 0).all()
+  chex.assert_trees_all_close(split, jax.device_get(metrics), rtol=2e-4)
+  assert state.step == 3 and state.world == 3
+
+
+def guess_with_the_sampler():
+  """The batch records which parameter it was sampled with; the reward records when it was scored."""
+  scored = []
+
+  def rollout(models, world, key):
+    sampled_with = jnp.full(4, models['policy'][0])
+    return {'sampled_with': sampled_with, 'noise': jax.random.normal(key, (4,))}, world + 1
+
+  def reward(models, batch, key):
+    scored.append(float(batch['sampled_with'][0]))
+    return batch
+
+  def loss(models, batch, key):
+    seen = {name: jnp.mean(x) for name, x in batch.items()}
+    return -jnp.mean(jnp.sum(models['policy']) * jnp.ones_like(batch['noise'])), seen
+
+  return Algorithm(rollout=rollout, reward=reward, loss=loss), scored
+
+
+def test_overlap_is_one_update_off_policy_and_says_so():
+  optimizer, settings = optax.sgd(1.0), dict(epochs=1, minibatches=1, microbatches=1)
+  algorithm, scored = guess_with_the_sampler()  # each step adds 1 to the parameter
+  step = make_train_step(algorithm, optimizer, **settings, host_reward=True)
+  state, metrics = step.repeat(make_state(optimizer), None, 4, overlap=True)
+  np.testing.assert_array_equal(metrics['sampled_with'], [0, 0, 1, 2])
+  np.testing.assert_array_equal(metrics['rollout/policy_lag'], [0, 1, 1, 1])
+  assert scored == [0, 0, 1, 2] and state.step == 4 and state.world == 4
+  on_policy, plain = step.repeat(make_state(optimizer), None, 4, overlap=False)
+  np.testing.assert_array_equal(plain['sampled_with'], [0, 1, 2, 3])
+  np.testing.assert_array_equal(plain['noise'], metrics['noise'])  # the noise of a step is its own
+  chex.assert_trees_all_equal(on_policy.params, state.params)
+
+
+def test_data_reach_the_rollout_and_stay_out_of_the_state():
+  def rollout(models, world, key):
+    return {'x': world['data'][world['cursor'] + jnp.arange(2)]}, {'cursor': world['cursor'] + 2}
+
+  def loss(models, batch, key):
+    return jnp.mean(models['policy'][0] * batch['x']), {'x': jnp.mean(batch['x'])}
+
+  optimizer, settings = optax.sgd(0.0), dict(epochs=1, minibatches=1, microbatches=1)
+  algorithm, data = Algorithm(rollout=rollout, loss=loss), jnp.arange(8.0)
+  begin = lambda: make_state(optimizer).replace(world={'cursor': jnp.int32(0)})
+  state, metrics = jax.jit(repeat(make_train_step(algorithm, optimizer, **settings), 4))(begin(), data)
+  np.testing.assert_array_equal(metrics['x'], [0.5, 2.5, 4.5, 6.5])
+  assert state.world.keys() == {'cursor'} and state.world['cursor'] == 8
+  split = make_train_step(algorithm, optimizer, **settings, host_reward=True)
+  for overlap in (False, True):
+    _, metrics = split.repeat(begin(), data, 4, overlap=overlap)
+    np.testing.assert_array_equal(metrics['x'], [0.5, 2.5, 4.5, 6.5])
+
+
+def test_how_metrics_of_parts_are_put_together():
+  """Means, but the largest `x_max`, over micro-batches and updates; `mismatch/x` of the first update only."""
+
+  def loss(models, batch, key):
+    x = batch['x']
+    metrics = {'x': x.mean(), 'x_max': x.max(), 'mismatch/x': models['policy'][0], 'mismatch/x_max': x.max()}
+    return -jnp.mean(models['policy'][0] * jnp.ones_like(x)), metrics
+
+  algorithm = Algorithm(rollout=lambda models, world, key: ({'x': jnp.arange(8.0)}, world), loss=loss)
+  optimizer = optax.sgd(1.0)
+  step = make_train_step(algorithm, optimizer, epochs=3, minibatches=1, microbatches=4)
+  state, metrics = step(make_state(optimizer))
+  assert state.params['policy'][0] == 3 and metrics['mismatch/x'] == 0
+  assert metrics['x'] == 3.5 and metrics['x_max'] == 7 and metrics['mismatch/x_max'] == 7
 
 
 def test_language_model_step_fused_equals_scanned_and_python():
@@ -176,6 +256,24 @@ def test_metrics_of_a_batch_and_of_an_update_by_hand():
   logprobs = jnp.where(jnp.arange(3)[None] == 1, jnp.log(2.0), 0.0) * jnp.ones((4, 1))
   metrics = describe_update(batch, logprobs, jnp.full((4, 3), 0.3), clip_low=0.2, clip_high=0.2)
   np.testing.assert_allclose(metrics['policy/entropy'], 0.3, rtol=1e-6)
-  np.testing.assert_allclose(metrics['policy/clipped_high'], 4 / 6, rtol=1e-6)  # the four doubled tokens
+  # One token of each row is doubled: half of the actions of two rows, and all of the other two.
+  np.testing.assert_allclose(metrics['policy/clipped_high'], 0.75, rtol=1e-6)
   assert metrics['policy/clipped_low'] == 0
-  np.testing.assert_allclose(metrics['kl/old'], 4 / 6 * (0.5 - 1 + np.log(2)), rtol=1e-5)
+  np.testing.assert_allclose(metrics['kl/old'], 0.75 * (0.5 - 1 + np.log(2)), rtol=1e-5)
+  np.testing.assert_allclose(metrics['mismatch/logprob_mean'], 0.75 * np.log(2), rtol=1e-6)
+  np.testing.assert_allclose(metrics['mismatch/logprob_max'], np.log(2), rtol=1e-6)
+  # Ratios (2, 1) in two rows: 3² / (2 (4 + 1)); a single ratio in the other two is as good as any.
+  np.testing.assert_allclose(metrics['mismatch/effective_samples'], (0.9 + 1 + 1 + 0.9) / 4, rtol=1e-6)
+
+
+def test_rows_that_were_not_scored_do_not_count():
+  from rlx.metrics import describe
+
+  batch = {
+      'rewards': jnp.array([1.0, 0.0, 0.0, 0.5]), 'groups': jnp.array([0, 0, 2, 3]),
+      'scored': jnp.array([True, True, False, True]), 'rewards/math': jnp.array([1.0, 0.0, jnp.nan, 0.5]),
+  }
+  metrics = describe(batch)
+  assert metrics['reward/mean'] == 0.5 and metrics['rewards/math'] == 0.5
+  np.testing.assert_allclose(metrics['reward/std'], np.std([1.0, 0.0, 0.5]), rtol=1e-6)
+  np.testing.assert_allclose(metrics['reward/zero_variance_fraction'], 1 / 3, rtol=1e-6)

@@ -26,7 +26,7 @@ def first_dispatch(run, stage):
     state = train.begin(run, stage, models, 0)
     shards = [shard for leaf in numbers(state) for shard in leaf.addressable_shards]
     sizes = [sum(s.data.nbytes for s in shards if s.device == device) for device in run.mesh.devices.flat]
-    _, metrics = train.make_dispatch(run, run.stages[stage])(state)
+    _, metrics = train.make_dispatch(run, run.stages[stage])(state, None)
     return sizes, jax.device_get(metrics)
 
 
@@ -70,14 +70,14 @@ def test_a_population_is_its_members():
     state = train.begin(together, 0, {}, 0)
     keys = np.array(jax.random.key_data(state.key))  # copies: the state is donated below
     embedding = np.array(state.params['policy']['embedding'])
-    _, metrics = train.make_dispatch(together, together.stages[0])(state)
+    _, metrics = train.make_dispatch(together, together.stages[0])(state, None)
   for seed in range(3):
     alone = make_run('mesh.data=1', f'seed={seed}')
     with jax.set_mesh(alone.mesh):
       member = train.begin(alone, 0, {}, 0)
       np.testing.assert_array_equal(jax.random.key_data(member.key), keys[seed])
       np.testing.assert_allclose(member.params['policy']['embedding'], embedding[seed], rtol=1e-6)
-      _, one = train.make_dispatch(alone, alone.stages[0])(member)
+      _, one = train.make_dispatch(alone, alone.stages[0])(member, None)
     chex.assert_trees_all_close(one, jax.tree.map(lambda x, i=seed: x[i], metrics), rtol=1e-4, atol=1e-6)
 
 

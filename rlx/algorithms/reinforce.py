@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from rlx import reductions
 from rlx.losses import policy
+from rlx.metrics import describe_mismatch
 from rlx.rewards import shaping
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
 
@@ -63,6 +64,7 @@ def reinforce(
     logprobs, entropy = score(models['policy'], batch)
     total = mean(policy.reinforce(logprobs, batch['advantages']))
     token_entropy = reductions.weighted_mean(entropy, batch['token_weights'])
-    return total - entropy_coef * token_entropy, {'loss/policy': total, 'policy/entropy': token_entropy}
+    metrics = {'loss/policy': total, 'policy/entropy': token_entropy}
+    return total - entropy_coef * token_entropy, {**metrics, **describe_mismatch(batch, logprobs)}
 
   return Algorithm(rollout=rollout, reward=reward, advantage=advantage, loss=loss)

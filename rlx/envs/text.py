@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rlx.types import Batch
+from rlx.types import Batch, World
 
 PAD_ID = 0
 EOS_ID = 1
@@ -44,6 +44,36 @@ class Task:
   @property
   def vocab_size(self) -> int:
     return len(self.alphabet) + _NUM_SPECIAL
+
+  @property
+  def eos_ids(self) -> tuple[int, ...]:
+    return (EOS_ID,)
+
+  @property
+  def pad_id(self) -> int:
+    return PAD_ID
+
+  @property
+  def action_columns(self) -> int:
+    """The most actions of a demonstration, in tokens."""
+    return self.answer_columns
+
+  @property
+  def data(self) -> None:
+    """A procedural task makes its problems: it holds none."""
+
+  def begin(self, key: jax.Array) -> World:
+    """An empty memory: problems are drawn anew each time."""
+    del key
+    return {}
+
+  def draw(self, world: World, key: jax.Array, num: int) -> tuple[Batch, World]:
+    """`num` training problems."""
+    return self.sample(key, num, False), world
+
+  def demonstrate(self, world: World, key: jax.Array, num: int) -> tuple[Batch, World]:
+    """`num` training problems with their solutions as the actions."""
+    return demonstrations(self.sample(key, num, False)), world
 
   def encode(self, text: str) -> np.ndarray:
     """[len(text)] int32 tokens. Raises `ValueError` for a character that the task does not know."""
@@ -115,6 +145,25 @@ def _spreading_factor(num_problems: int) -> int:
   start = max(round(num_problems * 0.6180339887), 1)
   candidates = [a for a in range(start, start + 200) if a < num_problems and math.gcd(a, num_problems) == 1]
   return min(candidates, key=largest_quotient, default=1)
+
+
+def demonstrations(problems: Batch) -> Batch:
+  """Problems and their solutions as rows: `tokens, valid, action_mask, prompt_lengths, turns, groups`."""
+  prompts, lengths, answers = (problems[k] for k in ('prompts', 'prompt_lengths', 'solutions'))
+  num_rows, prompt_columns = prompts.shape
+  columns = jnp.arange(prompt_columns + answers.shape[1])[None]
+  index = columns - lengths[:, None]
+  answer = jnp.take_along_axis(answers, jnp.clip(index, 0, answers.shape[1] - 1), axis=1)
+  action_mask = (index >= 0) & (index < answers.shape[1]) & (answer != PAD_ID)
+  prompt = jnp.pad(prompts, ((0, 0), (0, answers.shape[1])))
+  return {
+      'tokens': jnp.where(index < 0, prompt, jnp.where(action_mask, answer, PAD_ID)),
+      'valid': (index < 0) | action_mask,
+      'action_mask': action_mask,
+      'prompt_lengths': lengths,
+      'turns': jnp.where(index < 0, -1, 0),
+      'groups': jnp.arange(num_rows),
+  }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,5 +25,5 @@ def first_rows(batch: Batch, preferred: jax.Array, *, num_rows: int) -> Batch:
     )
   rows = jnp.argsort(~preferred, stable=True)[:num_rows]
   batch = jax.tree.map(lambda array: array[rows], batch)
-  starts = jnp.diff(batch['groups'], prepend=batch['groups'][:1]) != 0
-  return {**batch, 'groups': jnp.cumsum(starts.astype(jnp.int32))}
+  _, numbers = jnp.unique(batch['groups'], return_inverse=True, size=num_rows)
+  return {**batch, 'groups': numbers.astype(jnp.int32)}

@@ -1,0 +1,35 @@
+"""Programming problems in the form of HumanEval: SFT on solutions, then GRPO with unit tests in a sandbox.
+
+    rlx --config=experiments/configs/code/humaneval_grpo.py:model=DIR,train=F,held_out=F --workdir=runs/code
+
+Rows have `prompt`, `canonical_solution`, `test`, `entry_point`. HumanEval itself is a test set: to train on a
+part of it is a trial of the pipeline, not a result. The sandbox needs bubblewrap (`apt install bubblewrap`).
+Data: Chen et al., 2021, https://arxiv.org/abs/2107.03374.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.math import gsm8k_grpo
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of `sft/gsm8k.py`."""
+  data = 'experiments/data/programs'
+  config = gsm8k_grpo.get_config(arg, train=f'{data}_train.jsonl', held_out=f'{data}_test.jsonl')
+  config.data.columns = {'prompt': '{prompt}', 'completion': '{canonical_solution}'}
+  config.data.max_prompt_tokens = 512
+  config.reward.functions = {
+      'tests': {
+          'name': 'rlx.rewards.code.humaneval',
+          'weight': 1.0,
+          'timeout_seconds': 5.0,
+          'memory_bytes': 2**29,
+          'tier': 'bubblewrap',
+      },
+  }
+  config.reward.timeout_seconds = 120.0  # for a call of 16 programs of at most 5 s
+  config.eval.accuracy = 'tests'
+  config.eval.problems = 4 if config.steps < 10 else 32
+  return config

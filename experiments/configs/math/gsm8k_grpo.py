@@ -1,0 +1,52 @@
+"""GSM8K: SFT on the solutions, then GRPO with math-verify as the reward, on a Hugging Face model.
+
+    rlx --config=experiments/configs/math/gsm8k_grpo.py:model=DIR,train=F,held_out=F --workdir=runs/gsm8k
+
+`model` is a Hugging Face directory (`rlx init-model` makes a random one); `train` and `held_out` are GSM8K's
+JSONL files. Paper: https://arxiv.org/abs/2402.03300; data: https://arxiv.org/abs/2110.14168.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.sft import gsm8k
+
+
+def get_config(arg: str = '', **defaults) -> ConfigDict:
+  """Arguments: those of `sft/gsm8k.py`; `defaults` are for the configs that start from this one."""
+  config = gsm8k.get_config(arg, **defaults)
+  smoke = config.steps < 10
+  stage = ('steps', 'stop', 'params', 'slow', 'decoding', 'rollout', 'algorithm', 'updates', 'optimizer')
+  config.stages = ('sft', 'main')
+  config.sft = {name: config[name] for name in stage}
+  config.sft = ConfigDict(config.sft.to_dict())  # a copy: what follows changes the last stage only
+  config.sft.data = config.data  # the same object: an override reaches both
+
+  config.steps = 4 if smoke else 100
+  config.decoding.max_tokens = 32 if smoke else 160
+  config.rollout = {'name': 'completions', 'batch_size': 16 if smoke else 128, 'group_size': 8}
+  config.reward = {
+      'name': 'host',
+      'functions': {
+          'math': {'name': 'rlx.rewards.math.math_answer', 'weight': 1.0, 'tolerance': 1e-6},
+          'format': {'name': 'rlx.rewards.format.pattern', 'weight': 0.1, 'regex': r'.*#### -?[\d,.]+\s*'},
+      },
+      'timeout_seconds': 10.0,
+      'workers': 2,
+      'rows_per_call': 16,
+      'overlap': False,
+  }
+  config.algorithm = {
+      'name': 'grpo',
+      'clip_low': 0.2,
+      'clip_high': 0.2,
+      'kl_coef': 0.0,
+      'entropy_coef': 0.0,
+  }
+  config.optimizer.learning_rate = 1e-4  # of a small model; 1e-6 for a pretrained one
+  config.optimizer.decay_steps = 0
+  problems = 8 if smoke else 64
+  every = 2 if smoke else 50
+  config.eval = {'name': 'rewarded', 'every': every, 'problems': problems, 'accuracy': 'math'}
+  return config

@@ -1,0 +1,31 @@
+"""GSM8K as in `gsm8k_grpo.py`, with LoRA: the weights stay as they are, and are the reference of the KL term.
+
+    rlx --config=experiments/configs/math/gsm8k_grpo_lora.py:model=DIR,train=F,held_out=F --workdir=runs/lora
+
+Paper: Hu et al., 2021, https://arxiv.org/abs/2106.09685. `runs/lora/adapter` is a PEFT directory at the end,
+`runs/lora/model` has the adapters merged into the weights.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.math import gsm8k_grpo
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of `sft/gsm8k.py`."""
+  config = gsm8k_grpo.get_config(arg)
+  config.lora = {
+      'rank': 8,
+      'alpha': 16.0,  # the update counts alpha / rank times
+      'targets': 'layers/(query|key|value|attention_out|gate|up|down)',
+      'full': '',  # parts that are trained whole beside them
+      'directory': '',  # of PEFT adapters to begin from
+  }
+  for stage in (config.sft, config):
+    stage.params = {'adapters': 'lora'}
+    stage.slow = {'base': 'hf'}
+  config.optimizer.learning_rate = 1e-3  # ten times that of all weights
+  config.algorithm.kl_coef = 0.01  # costs no second copy of the weights
+  return config

@@ -1,0 +1,21 @@
+"""Supervised fine-tuning on conversations: rows of `messages`, rendered by the model's own chat template.
+
+    rlx --config=experiments/configs/sft/chat.py:model=DIR,train=FILE,held_out=FILE --workdir=runs/chat
+
+Only what the assistant says is learned, its end-of-turn token included.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.sft import gsm8k
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of `sft/gsm8k.py`."""
+  data = 'experiments/data/chats'
+  config = gsm8k.get_config(arg, train=f'{data}_train.jsonl', held_out=f'{data}_test.jsonl')
+  config.data.columns = ConfigDict()  # `messages`, as it is in the file
+  config.data.max_prompt_tokens = 512
+  return config

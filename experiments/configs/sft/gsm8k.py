@@ -1,0 +1,98 @@
+"""Supervised fine-tuning of a Hugging Face model on the solutions of GSM8K, or on other completions.
+
+    rlx --config=experiments/configs/sft/gsm8k.py:model=DIR,train=FILE,held_out=FILE --workdir=runs/sft
+
+`model` is a Hugging Face directory (`rlx init-model` makes a random one); `train` and `held_out` are GSM8K's
+JSONL files, rows of `question` and `answer`. Data: Cobbe et al., 2021, https://arxiv.org/abs/2110.14168.
+The model of the end is written to `runs/sft/model`.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+
+_DATA = 'experiments/data'
+DEFAULTS = {
+    'smoke': False,
+    'model': f'{_DATA}/tiny_model',
+    'train': f'{_DATA}/word_problems_train.jsonl',
+    'held_out': f'{_DATA}/word_problems_test.jsonl',
+}
+
+
+def get_config(arg: str = '', **defaults) -> ConfigDict:
+  """Arguments: `model`, `train`, `held_out` (paths), `smoke` (seconds, learns nothing).
+
+  `defaults` replace those of the arguments, for the configs that start from this one.
+  """
+  arg = parse_arg(arg, **{**DEFAULTS, **defaults})
+  config = ConfigDict()
+  config.seed = 0
+  config.population = {'size': 1}
+  config.mesh = {'data': -1, 'fsdp': 1, 'tensor': 1}  # -1: all devices
+  config.stages = ('main',)
+  config.data = {
+      'name': 'dataset',
+      'directory': arg.model,  # of the tokenizer
+      'train': arg.train,
+      'held_out': arg.held_out,
+      'columns': {'prompt': 'Question: {question}\nAnswer:', 'completion': ' {answer}'},
+      'chat': False,
+      'system': '',
+      'max_prompt_tokens': 256,
+      'max_completion_tokens': 256,
+      'malformed': 'skip',  # too long ones included; they are counted
+  }
+  config.model = {
+      'name': 'hf',
+      'directory': arg.model,
+      'context_length': 0,  # the directory's own
+      'dtype': 'float32',
+      'param_dtype': 'float32',
+      'remat': False,
+  }
+  config.score = {'chunk_tokens': 2048}  # tokens with logits at a time
+  config.steps = 300
+  config.stop = ConfigDict()  # none: all steps are taken
+  config.params = {'policy': 'hf'}
+  config.slow = ConfigDict()
+  config.decoding = {
+      'max_tokens': 256,
+      'min_tokens': 0,
+      'temperature': 1.0,
+      'top_k': 0,
+      'top_p': 1.0,
+  }
+  config.rollout = {'name': 'solutions', 'batch_size': 32}
+  config.algorithm = {'name': 'sft'}
+  config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 4}
+  config.optimizer = {
+      'name': 'adamw',
+      'learning_rate': 1e-3,  # of a random model; 1e-5 for a pretrained one
+      'warmup_steps': 20,  # updates
+      'decay_steps': 280,  # updates
+      'final_fraction': 0.1,
+      'b1': 0.9,
+      'b2': 0.95,
+      'eps': 1e-8,
+      'weight_decay': 0.0,
+      'clip_norm': 1.0,
+  }
+  config.eval = {'name': 'likelihood', 'every': 50, 'problems': 64}  # steps; held-out rows
+  config.checkpoint = {'every': 50, 'keep': 2}  # steps; newest ones
+  config.log = {'steps_per_dispatch': 10, 'samples': 4}  # in one program; rows
+  if arg.smoke:
+    shrink(config)
+    config.eval.problems = 8
+  return config
+
+
+def shrink(config: ConfigDict) -> None:
+  """A run of seconds that takes every path."""
+  config.steps = 4
+  config.decoding.max_tokens = 128
+  config.rollout.batch_size = 8
+  config.eval.every = config.checkpoint.every = 2
+  config.log = {'steps_per_dispatch': 2, 'samples': 2}

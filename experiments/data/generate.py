@@ -1,0 +1,108 @@
+"""Makes the small files of this folder, with which the configs' `:smoke` runs and the tests work offline.
+
+    python -m experiments.data.generate
+
+Word problems in the form of GSM8K, programming problems in that of HumanEval, and conversations, all by rule;
+and `tiny_model`, a random Hugging Face directory whose tokenizer was trained on them.
+"""
+
+import json
+from pathlib import Path
+import random
+import shutil
+
+from experiments.init_model import init_model
+
+HERE = Path(__file__).parent
+
+_NAMES = ('Ada', 'Ben', 'Chloe', 'David', 'Emma', 'Femi', 'Grace', 'Hugo')
+_THINGS = ('apples', 'books', 'coins', 'marbles', 'pencils', 'shells', 'stamps', 'tickets')
+
+_FUNCTIONS = (
+    ('add', 'a, b', 'The sum of two numbers.', 'a + b', ((1, 2), (-3, 3), (10, 5))),
+    ('subtract', 'a, b', 'The first number minus the second.', 'a - b', ((5, 2), (0, 3), (7, 7))),
+    ('double', 'x', 'Twice a number.', '2 * x', ((0,), (4,), (-1,))),
+    ('square', 'x', 'The square of a number.', 'x * x', ((0,), (3,), (-2,))),
+    ('is_even', 'n', 'Whether a whole number is even.', 'n % 2 == 0', ((0,), (3,), (10,))),
+    ('largest', 'numbers', 'The largest number of a list.', 'max(numbers)', (([1, 5, 2],), ([-3, -1],))),
+    ('total', 'numbers', 'The sum of a list of numbers.', 'sum(numbers)', (([1, 2, 3],), ([],))),
+    ('reverse', 'text', 'A text backwards.', 'text[::-1]', (('abc',), ('',))),
+    ('shout', 'text', 'A text in capital letters.', 'text.upper()', (('abc',), ('a b',))),
+    ('count_letter', 'text, letter', 'How often a letter is in a text.', 'text.count(letter)',
+     (('banana', 'a'), ('banana', 'x'))),
+    ('first', 'items', 'The first item of a list.', 'items[0]', (([1, 2],), (['a'],))),
+    ('last', 'items', 'The last item of a list.', 'items[-1]', (([1, 2],), (['a'],))),
+)
+
+
+def word_problem(rng: random.Random) -> dict:
+  """One or two steps of addition and subtraction, with the solution written out."""
+  name, thing = rng.choice(_NAMES), rng.choice(_THINGS)
+  have, more, less = rng.randint(10, 50), rng.randint(2, 40), rng.randint(1, 9)
+  question = f'{name} has {have} {thing} and gets {more} more. '
+  steps = [f'{name} then has {have}+{more} = <<{have}+{more}={have + more}>>{have + more} {thing}.']
+  result = have + more
+  if rng.random() < 0.5:
+    question += f'Then {name} gives {less} away. '
+    left = result - less
+    steps.append(f'After that {name} has {result}-{less} = <<{result}-{less}={left}>>{left}.')
+    result = left
+  question += f'How many {thing} does {name} have now?'
+  return {'question': question, 'answer': '\n'.join([*steps, f'#### {result}'])}
+
+
+def program(index: int) -> dict:
+  """A function of one line with its tests."""
+  name, arguments, what, expression, calls = _FUNCTIONS[index]
+  checks = []
+  for call in calls:
+    expected = eval(f'lambda {arguments}: {expression}')(*call)  # our own text, above
+    checks.append(f'  assert candidate({", ".join(map(repr, call))}) == {expected!r}')
+  return {
+      'task_id': f'Small/{index}',
+      'prompt': f'def {name}({arguments}):\n    """{what}"""\n',
+      'canonical_solution': f'    return {expression}\n',
+      'test': '\n'.join(['def check(candidate):', *checks, '']),
+      'entry_point': name,
+  }
+
+
+def conversation(rng: random.Random) -> dict:
+  """A question, an answer, a thank-you."""
+  a, b = rng.randint(1, 20), rng.randint(1, 20)
+  return {
+      'messages': [
+          {'role': 'user', 'content': f'What is {a} plus {b}?'},
+          {'role': 'assistant', 'content': f'{a} plus {b} is {a + b}.'},
+          {'role': 'user', 'content': 'Thank you!'},
+          {'role': 'assistant', 'content': 'You are welcome.'},
+      ]
+  }
+
+
+def write(name: str, rows: list[dict]) -> None:
+  (HERE / name).write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows))
+
+
+def main() -> None:
+  rng = random.Random(0)
+  problems = [word_problem(rng) for _ in range(80)]
+  write('word_problems_train.jsonl', problems[:64])
+  write('word_problems_test.jsonl', problems[64:])
+  programs = [program(index) for index in range(len(_FUNCTIONS))]
+  write('programs_train.jsonl', programs[:8])
+  write('programs_test.jsonl', programs[8:])
+  chats = [conversation(rng) for _ in range(40)]
+  write('chats_train.jsonl', chats[:32])
+  write('chats_test.jsonl', chats[32:])
+  model = HERE / 'tiny_model'
+  shutil.rmtree(model, ignore_errors=True)
+  init_model(
+      [HERE / f'{name}_train.jsonl' for name in ('word_problems', 'programs', 'chats')], model,
+      family='qwen2', vocab_size=384, layers=2, width=32, heads=4, kv_heads=2, mlp_size=64,
+      context_length=512, chat_template='chatml', seed=0, dtype='float32',
+  )
+
+
+if __name__ == '__main__':
+  main()

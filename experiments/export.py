@@ -1,0 +1,39 @@
+"""`rlx export --workdir=DIR --output=DIR`: the policy of a run as a Hugging Face directory."""
+
+import argparse
+import json
+from pathlib import Path
+
+from experiments.launch import EXIT_DONE, CommandError
+
+
+def main(argv: list[str]) -> int:
+  """Runs the command; returns the exit code."""
+  arguments = _parser().parse_args(argv)
+  workdir = Path(arguments.workdir)
+  if not (workdir / 'config.json').is_file():
+    raise CommandError(f'--workdir={workdir} holds no run (there is no config.json in it)')
+  import jax
+  from ml_collections import ConfigDict
+
+  from rlx import config as configs
+  from rlx import export, train
+
+  run = configs.build(ConfigDict(json.loads((workdir / 'config.json').read_text())))
+  with jax.set_mesh(run.mesh):
+    state, position = train.restore(run, workdir)
+    written = export.export(run, state, position.stage, Path(arguments.output))
+  if not written:
+    raise CommandError(f'the model of {workdir} did not come from a Hugging Face directory: nothing to do')
+  print(f'step {position.step}: ' + ', '.join(map(str, written)))
+  return EXIT_DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+  parser = argparse.ArgumentParser(
+      prog='rlx export', allow_abbrev=False,
+      description='Writes OUTPUT/model (and OUTPUT/adapter of a LoRA run) from the newest checkpoint.',
+  )
+  parser.add_argument('--workdir', required=True, metavar='DIR', help='of the run, finished or not')
+  parser.add_argument('--output', required=True, metavar='DIR')
+  return parser

@@ -1,0 +1,123 @@
+"""A model from a Hugging Face directory, ready to be asked: shared by `rlx generate` and `rlx evaluate`."""
+
+from collections.abc import Sequence
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rlx.models import hf, lora
+from rlx.models.transformer import TransformerConfig
+from rlx.rollout import sample as engine
+from rlx.rollout.sample import Decoding
+from rlx.tokenizer import Tokenizer
+from rlx.tokenizer import load as load_tokenizer
+
+_COLUMNS = 32  # prompts are padded to a multiple, so that few programs are compiled
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Speaker:
+  """A policy with its tokenizer.
+
+  Attributes:
+    params: of the decoder, adapters attached.
+    config: its shape.
+    tokenizer: its words.
+  """
+
+  params: Any
+  config: TransformerConfig
+  tokenizer: Tokenizer
+
+  def decoding(self, *, max_tokens: int, temperature: float, top_k: int, top_p: float) -> Decoding:
+    """How to draw; rows end at any of the model's end tokens."""
+    return Decoding(
+        max_tokens=max_tokens, min_tokens=0, temperature=temperature, top_k=top_k, top_p=top_p,
+        eos_ids=self.tokenizer.eos_ids, pad_id=self.tokenizer.pad_id,
+    )
+
+  def encode(self, prompt: str | list[dict], *, chat: bool, system: str = '') -> list[int]:
+    """Tokens of a prompt: as it stands, or as a user's message in the model's chat template."""
+    if isinstance(prompt, str) and not chat:
+      return self.tokenizer.encode(prompt, special=True)
+    messages = [{'role': 'user', 'content': prompt}] if isinstance(prompt, str) else list(prompt)
+    if system:
+      messages.insert(0, {'role': 'system', 'content': system})
+    return self.tokenizer.encode_chat(messages, generation_prompt=True)[0]
+
+  def answer(
+      self, prompts: Sequence[Sequence[int]], decoding: Decoding, *, num_samples: int, seed: int,
+      batch_size: int,
+  ) -> list[list[list[int]]]:
+    """`num_samples` completions of each prompt, as tokens (the end token included, where there is one).
+
+    Args:
+      prompts: tokens of each.
+      decoding: how to draw.
+      num_samples: completions a prompt.
+      seed: of the noise; what a prompt is answered does not depend on the other prompts.
+      batch_size: prompts in one program.
+    Raises:
+      ValueError: a prompt with its completion does not fit the context.
+    """
+    order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))  # little padding in a batch
+    answers = [None] * len(prompts)
+    for start in range(0, len(order), batch_size):
+      numbers = order[start : start + batch_size]
+      batch = self._batch([prompts[i] for i in numbers], numbers, batch_size, num_samples, decoding)
+      key = jax.random.key(seed)
+      out = jax.device_get(_sample(self.params, *batch, key, self.config, decoding, num_samples))
+      rows = [tokens[mask].tolist() for tokens, mask in zip(out['tokens'], out['action_mask'], strict=True)]
+      for row, i in enumerate(numbers):
+        answers[i] = rows[row * num_samples : (row + 1) * num_samples]
+    return answers
+
+  def _batch(self, prompts, numbers, batch_size, num_samples, decoding):
+    """Padded prompts [batch_size, T], their lengths, and the names of their sequences."""
+    longest = max(map(len, prompts))
+    if longest + decoding.max_tokens > self.config.context_length:
+      raise ValueError(
+          f'a prompt of {longest} tokens and max_tokens={decoding.max_tokens} do not fit the context of '
+          f'{self.config.context_length}; shorten the prompt or lower max_tokens'
+      )
+    columns = min(-(-longest // _COLUMNS) * _COLUMNS, self.config.context_length - decoding.max_tokens)
+    tokens = np.full((batch_size, columns), self.tokenizer.pad_id, np.int32)
+    for row, prompt in enumerate(prompts):
+      tokens[row, : len(prompt)] = prompt
+    lengths = np.array([len(p) for p in prompts] + [1] * (batch_size - len(prompts)), np.int32)
+    numbers = np.array([*numbers, *[0] * (batch_size - len(prompts))], np.int32)
+    ids = (numbers[:, None] * num_samples + np.arange(num_samples, dtype=np.int32)).reshape(-1)
+    return jnp.asarray(tokens), jnp.asarray(lengths), jnp.asarray(ids)
+
+
+@functools.partial(jax.jit, static_argnums=(5, 6, 7))
+def _sample(params, prompts, lengths, sequence_ids, key, config, decoding, num_samples):
+  return engine.sample(
+      params, config, prompts, lengths, key,
+      group_size=num_samples, decoding=decoding, sequence_ids=sequence_ids,
+  )
+
+
+def load(model: str | Path, *, adapter: str | Path | None, context_length: int, dtype: str) -> Speaker:
+  """The model of a Hugging Face directory, with PEFT adapters where given.
+
+  Args:
+    model: the directory.
+    adapter: a PEFT directory of adapters of this model, or None.
+    context_length: in tokens; 0 for the directory's own.
+    dtype: of weights and activations.
+  Raises:
+    ValueError: a directory cannot be read.
+  """
+  config = hf.hf(
+      directory=str(model), context_length=context_length, dtype=dtype, param_dtype=dtype, remat=False
+  )
+  params = hf.load(model, config)
+  if adapter is not None:
+    params = lora.attach(params, *lora.load_peft(adapter, config, family=hf.family_of(model)))
+  return Speaker(params=params, config=config, tokenizer=load_tokenizer(model))

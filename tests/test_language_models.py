@@ -1,0 +1,249 @@
+"""Runs on a Hugging Face model and JSONL files, as the configs start them, and the commands around them."""
+
+import json
+import os
+from pathlib import Path
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from experiments import launch
+from rlx import config as configs
+from rlx import train
+from rlx.models import hf, lora
+from rlx.writers import read_metrics
+
+ROOT = Path(__file__).parent.parent
+CONFIGS = ROOT / 'experiments/configs'
+TINY, DATA = ROOT / 'experiments/data/tiny_model', ROOT / 'experiments/data'
+
+
+@pytest.fixture(scope='module', autouse=True)
+def in_the_repository(tmp_path_factory):
+  """Paths in the configs are relative to it. The runs of this file share their compiled programs."""
+  before = Path.cwd()
+  os.chdir(ROOT)
+  jax.config.update('jax_compilation_cache_dir', str(tmp_path_factory.mktemp('compiled')))
+  jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.1)
+  yield
+  jax.config.update('jax_compilation_cache_dir', None)
+  os.chdir(before)
+
+
+def load(name, *overrides):
+  config = configs.load(f'{CONFIGS}/{name}.py:smoke')
+  configs.override(config, 'mesh.data', '1')
+  for text in overrides:
+    configs.override(config, *text.split('=', 1))
+  return config
+
+
+@pytest.fixture(scope='module')
+def math_run(tmp_path_factory):
+  """The workdir of a finished smoke run of GSM8K's config."""
+  workdir = tmp_path_factory.mktemp('math')
+  outcome = train.train(load('math/gsm8k_grpo'), workdir, quiet=True, command='rlx')
+  assert outcome.finished and outcome.step == 8 and outcome.exported == (workdir / 'model',)
+  return workdir
+
+
+def test_a_run_with_python_rewards_leaves_what_it_promises(math_run):
+  rows = read_metrics(math_run / 'metrics.jsonl')
+  assert [row['step'] for row in rows] == list(range(9))
+  last = rows[-1]
+  assert {'rewards/math', 'rewards/format', 'eval/math', 'eval/accuracy', 'rollout/policy_lag'} <= last.keys()
+  assert last['reward/failed'] == 0 and last['eval/failed'] == 0
+  assert 0 < last['mismatch/logprob_max'] < 1e-4 and last['mismatch/effective_samples'] > 0.999
+  newest = max((math_run / 'samples').iterdir())
+  samples = [json.loads(line) for line in newest.read_text().splitlines()]
+  held_out = [row for row in samples if row['split'] == 'held_out']
+  assert held_out[0]['prompt'].startswith('Question: ') and '####' in held_out[0]['solution']
+  assert {'reward', 'advantage', 'rewards/math', 'completion'} <= samples[-1].keys()
+
+
+def test_the_exported_model_is_the_trained_one(math_run):
+  run = configs.build(load('math/gsm8k_grpo'))
+  with jax.set_mesh(run.mesh):
+    state, position = train.restore(run, math_run)
+  assert position.step == 8
+  exported = hf.load(math_run / 'model', run.model)
+  jax.tree.map(np.testing.assert_array_equal, exported, jax.device_get(state.params['policy']))
+  begun = hf.load(TINY, run.model)
+  assert not np.array_equal(begun['embedding'], exported['embedding'])
+
+
+def test_tokens_in_are_tokens_out(math_run):
+  """What is trained on are the tokens of the data set and those that were sampled; texts are for rewards."""
+  run = configs.build(load('math/gsm8k_grpo'))
+  stage, task = run.stages[1], run.task
+  with jax.set_mesh(run.mesh):
+    state = train.begin(run, 1, train.begin(run, 0, {}, 0).models, 0)
+    batch, world = jax.device_get(stage.train_step.sample(state, stage.rollout.data))
+  assert int(world['cursor']) == 2 and batch['rows'][0] != batch['rows'][-1]
+  for i, row in enumerate(batch['rows']):
+    length = task.data['prompt_lengths'][row]
+    np.testing.assert_array_equal(batch['tokens'][i, :length], task.data['prompts'][row, :length])
+    assert batch['prompt_lengths'][i] == length
+  seen = {}
+  scored = stage.host_reward.score
+
+  def spy(rows, completion_ids):
+    seen.update(rows=rows, completion_ids=completion_ids)
+    return scored(rows, completion_ids)
+
+  stage.host_reward.score = spy
+  try:
+    stage.host_reward(state.models, batch, None)
+  finally:
+    stage.host_reward.close()
+  for i, ids in enumerate(seen['completion_ids']):
+    assert ids == batch['tokens'][i][batch['action_mask'][i]].tolist()
+
+
+def test_stopped_and_started_again_is_the_same_run(math_run, tmp_path, monkeypatch):
+  """Order of the data, noise and rewards go on where they were: the files are equal to the byte."""
+  show = train._Session._show
+
+  def stop_now_and_then(session, position, rows, seconds):
+    show(session, position, rows, seconds)
+    if position.step in (2, 6):
+      session.stopping.append('enough')
+
+  monkeypatch.setattr(train._Session, '_show', stop_now_and_then)
+  config = load('math/gsm8k_grpo')
+  steps = [train.train(config, tmp_path, quiet=True, command='rlx').step for _ in range(3)]
+  assert steps == [2, 6, 8]
+  assert (tmp_path / 'metrics.jsonl').read_bytes() == (math_run / 'metrics.jsonl').read_bytes()
+
+
+def test_overlap_is_said_in_the_metrics(tmp_path, monkeypatch):
+  monkeypatch.syspath_prepend(str(ROOT / 'tests/rewards'))
+  config = load(
+      'math/gsm8k_grpo', 'reward.overlap=true', 'log.steps_per_dispatch=4', 'checkpoint.every=4',
+      'eval.every=4', 'optimizer.warmup_steps=0', 'optimizer.learning_rate=0.01',
+  ).unlock()
+  config.reward.functions.length = {'name': 'host_rewards.length', 'weight': 0.01}  # not the same for all
+  train.train(config, tmp_path, quiet=True, command='rlx')
+  rows = [row for row in read_metrics(tmp_path / 'metrics.jsonl') if 'rollout/policy_lag' in row]
+  assert [row['rollout/policy_lag'] for row in rows] == [0, 1, 1, 1]
+  assert rows[1]['mismatch/logprob_mean'] > 10 * rows[0]['mismatch/logprob_mean']
+
+
+def test_lora_trains_beside_its_base_and_is_exported_both_ways(tmp_path):
+  config = load('math/gsm8k_grpo_lora')
+  run = configs.build(config)
+  with jax.set_mesh(run.mesh):
+    state = train.abstract_state(run, 1)
+  assert state.params.keys() == {'adapters'} and state.slow.keys() == {'base'}
+  outcome = train.train(config, tmp_path, quiet=True, command='rlx')
+  assert set(outcome.exported) == {tmp_path / 'model', tmp_path / 'adapter'}
+  rows = read_metrics(tmp_path / 'metrics.jsonl')
+  assert rows[-1]['kl/reference'] > 0 and 'rewards/math' in rows[-1]
+  base, merged = (hf.load(path, run.model) for path in (TINY, tmp_path / 'model'))
+  adapters, found = lora.load_peft(tmp_path / 'adapter', run.model, family='qwen2')
+  assert (found.rank, found.alpha) == (8, 16)
+  again = lora.merge(base, adapters, found)
+  jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6), again, merged)
+  assert not np.array_equal(base['layers']['query'], merged['layers']['query'])
+  _continue_from(tmp_path / 'adapter', state.params['adapters'])
+
+
+def _continue_from(directory, shapes):
+  """A run may begin from adapters of another one, if they have the shape that it asks for."""
+  run = configs.build(load('math/gsm8k_grpo_lora', f'lora.directory={directory}'))
+  with jax.set_mesh(run.mesh):
+    adapters = train.begin(run, 0, {}, 0).params['adapters']
+  assert jax.tree.map(lambda x: x.shape, adapters) == jax.tree.map(lambda x: x.shape, shapes)
+  b = next(x for path, x in jax.tree_util.tree_leaves_with_path(adapters) if 'lora_b' in str(path))
+  assert np.abs(b).max() > 0, 'fresh adapters would begin at zero'
+  other = configs.build(load('math/gsm8k_grpo_lora', f'lora.directory={directory}', 'lora.rank=4'))
+  with jax.set_mesh(other.mesh), pytest.raises(configs.ConfigError, match='rank'):
+    train.begin(other, 0, {}, 0)
+
+
+@pytest.mark.skipif(shutil.which('bwrap') is None, reason='needs bubblewrap')
+def test_code_is_run_against_tests(tmp_path):
+  outcome = train.train(load('code/humaneval_grpo'), tmp_path, quiet=True, command='rlx')
+  last = read_metrics(tmp_path / 'metrics.jsonl')[-1]
+  assert outcome.finished and {'rewards/tests', 'eval/tests'} <= last.keys() and last['reward/failed'] == 0
+
+
+def test_conversations_are_learned(tmp_path):
+  outcome = train.train(load('sft/chat'), tmp_path, quiet=True, command='rlx')
+  rows = read_metrics(tmp_path / 'metrics.jsonl')
+  losses = [row['eval/nll'] for row in rows if 'eval/nll' in row]
+  assert outcome.metric == 'eval/nll' and losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize(
+    'overrides, words',
+    [
+        (('population.size=2',), 'one run a seed'),
+        (('eval.accuracy=maths',), 'none of the reward functions'),
+        (('eval.problems=1000',), 'held-out rows'),
+        (('model.directory=/nowhere',), 'nowhere'),
+        (('data.train=/nowhere.jsonl',), 'nowhere.jsonl'),
+        (('decoding.max_tokens=4000',), 'context'),
+    ],
+)
+def test_what_cannot_run_is_refused_in_one_line(overrides, words):
+  with pytest.raises(configs.ConfigError, match=words) as error:
+    run = configs.build(load('math/gsm8k_grpo', *overrides))
+    with jax.set_mesh(run.mesh):
+      train.check(run)
+  assert '\n' not in str(error.value)
+
+
+# --- commands -----------------------------------------------------------------------------------------------
+
+
+def test_generate_is_greedy_by_default_and_does_not_depend_on_neighbours(capsys):
+  ask = lambda *prompts: launch.main(
+      ['generate', f'--model={TINY}', '--max_tokens=8', '--json', *(f'--prompt={p}' for p in prompts)]
+  )
+  assert ask('What is 2 plus 3?') == 0
+  alone = json.loads(capsys.readouterr().out)
+  assert ask('What is 2 plus 3?', 'Ada has') == 0
+  first, second = map(json.loads, capsys.readouterr().out.splitlines())
+  assert first == alone and len(first['tokens']) <= 8 and second['prompt'] == 'Ada has'
+
+
+def test_evaluate_counts_what_it_samples(capsys, tmp_path):
+  code = launch.main([
+      'evaluate', f'--model={TINY}', f'--data={DATA}/word_problems_test.jsonl', '--samples=4', '--k=1,4',
+      r'--prompt=Question: {question}\nAnswer:', '--reward=rlx.rewards.format.pattern',
+      r'--reward_argument=regex=.*[0-9].*', '--max_tokens=16', '--problems=6', '--workers=1',
+      f'--output={tmp_path}/samples.jsonl',
+  ])
+  assert code == 0
+  printed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if '@' in line)
+  rows = [json.loads(line) for line in (tmp_path / 'samples.jsonl').read_text().splitlines()]
+  assert len(rows) == 6 and all(len(row['correct']) == 4 for row in rows)
+  for row in rows:
+    assert row['correct'] == [any(c.isdigit() for c in text) for text in row['completions']]
+  share = np.mean([row['correct'] for row in rows])
+  assert printed['pass@1'].startswith(f'{100 * share:.1f} %')
+  assert printed['pass@4'].startswith(f'{100 * np.mean([any(row["correct"]) for row in rows]):.1f} %')
+
+
+def test_export_of_an_unfinished_run(math_run, tmp_path):
+  assert launch.main(['export', f'--workdir={math_run}', f'--output={tmp_path}']) == 0
+  name = 'model.safetensors'
+  assert (tmp_path / 'model' / name).read_bytes() == (math_run / 'model' / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    'arguments, words',
+    [
+        (['generate', '--model=/nowhere', '--prompt=x'], 'nowhere'),
+        (['generate', f'--model={TINY}', '--prompt=x', '--max_tokens=9999'], 'context'),
+        (['evaluate', f'--model={TINY}', '--data=x', '--reward=x', '--k=2'], 'each k is between'),
+        (['export', '--workdir=/nowhere', '--output=x'], 'holds no run'),
+    ],
+)
+def test_commands_refuse_in_one_line(arguments, words, capsys):
+  assert launch.main(arguments) == launch.EXIT_DO_NOT_RETRY
+  error = capsys.readouterr().err.strip()
+  assert words in error and len(error.splitlines()) == 1
