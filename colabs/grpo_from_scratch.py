@@ -160,7 +160,7 @@ decoding = Decoding(
     max_tokens=MAX_TOKENS, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, eos_ids=(1,), pad_id=0
 )
 algorithm = grpo(
-    prompts.completions(task, config, decoding, batch_size=NUM_PROMPTS * GROUP, group_size=GROUP),
+    prompts.completions(task, config, decoding, batch_size=NUM_PROMPTS * GROUP, group_size=GROUP, num_slots=0),
     verifier(task, decoding),
     lambda params, batch: engine.score(params, config, batch, decoding=decoding, chunk_size=256),
     clip_low=CLIP, clip_high=CLIP, kl_coef=0.0, entropy_coef=0.0,

@@ -85,7 +85,7 @@ for name, value in row.items():
 # %%
 speaker = talk.load(folder / 'run/model', adapter=None, context_length=0, dtype='float32')
 question = 'Question: Ada has 20 books and gets 5 more. How many books does Ada have now?\nAnswer:'
-decoding = speaker.decoding(max_tokens=32, temperature=0.0, top_k=0, top_p=1.0)
+decoding = speaker.decoding(max_tokens=32, temperature=0.0, top_k=0, top_p=1.0, chat=False)
 answers = speaker.answer([speaker.encode(question, chat=False)], decoding, num_samples=1, seed=0, batch_size=1)
 print(speaker.tokenizer.decode(answers[0][0]))
 

@@ -89,7 +89,7 @@ def _answered(arguments) -> list[dict]:
   numbers = np.arange(len(task.data['prompts']))[: arguments.problems or None]
   decoding = speaker.decoding(
       max_tokens=arguments.max_tokens, temperature=arguments.temperature, top_k=arguments.top_k,
-      top_p=arguments.top_p,
+      top_p=arguments.top_p, chat=task.conversational,
   )
   prompts = [task.data['prompts'][i, : task.data['prompt_lengths'][i]] for i in numbers]
   tokens = speaker.answer(
@@ -107,7 +107,7 @@ def _answered(arguments) -> list[dict]:
         'answers': [extract(text) for text in texts] if extract else [],
         'correct': marks,
         'tokens': [len(sample) for sample in samples],
-        'truncated': [not sample or sample[-1] not in speaker.tokenizer.eos_ids for sample in samples],
+        'truncated': [not sample or sample[-1] not in decoding.eos_ids for sample in samples],
     })
   return rows
 

@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
     encoded = [speaker.encode(prompt, chat=arguments.chat, system=arguments.system) for prompt in prompts]
     decoding = speaker.decoding(
         max_tokens=arguments.max_tokens, temperature=arguments.temperature, top_k=arguments.top_k,
-        top_p=arguments.top_p,
+        top_p=arguments.top_p, chat=arguments.chat,
     )
     answers = speaker.answer(
         encoded, decoding, num_samples=arguments.samples, seed=arguments.seed, batch_size=len(encoded) or 1

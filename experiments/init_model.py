@@ -109,31 +109,19 @@ def init_model(
   directory = Path(directory)
   if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
     raise ValueError(f'{directory} is there and not empty; choose another directory, or remove it')
-  for name, value, choices in (
-      ('family', family, FAMILIES), ('chat_template', chat_template, ('chatml', 'none')),
-      ('dtype', dtype, ('float32', 'bfloat16')),
-  ):
-    if value not in choices:
-      raise ValueError(f'{name}={value!r} is not one of {", ".join(choices)}')
-  kv_heads = kv_heads or heads
-  if family == 'gpt2' and kv_heads != heads:
-    raise ValueError(f'kv_heads={kv_heads}: gpt2 has as many as heads, {heads}; set 0')
-  if width % (2 * heads):
-    nearest = 2 * heads * max(round(width / (2 * heads)), 1)
-    raise ValueError(f'width={width} is no multiple of 2 x heads={heads}; the nearest is {nearest}')
+  sizes = {
+      'layers': layers, 'width': width, 'heads': heads, 'kv_heads': kv_heads or heads, 'mlp_size': mlp_size,
+      'context_length': context_length,
+  }
+  _check(family, chat_template, dtype, sizes)
   tokenizer = train_tokenizer(text, vocab_size)
   num_tokens = tokenizer.get_vocab_size()
   import jax
 
   from rlx.models import hf, hf_config, transformer
 
-  settings = _settings(
-      family, vocab_size=num_tokens, layers=layers, width=width, heads=heads, kv_heads=kv_heads,
-      mlp_size=mlp_size, context_length=context_length,
-  )
-  config = hf_config.parse(
-      family, settings, context_length=0, dtype=dtype, param_dtype=dtype, remat=False
-  )
+  settings = _settings(family, vocab_size=num_tokens, **sizes)
+  config = hf_config.parse(family, settings, context_length=0, dtype=dtype, param_dtype=dtype, remat=False)
   params = jax.jit(transformer.init, static_argnums=1)(jax.random.key(seed), config)
   ids = _special_ids(tokenizer, chat_template)
   hf.save(directory, params, config, family=family, settings=ids)
@@ -144,6 +132,24 @@ def init_model(
       f'tokens, {context_length} tokens of context, {num_bytes / 1e6:.1f} MB\n'
       + '  '.join(sorted(path.name for path in directory.iterdir()))
   )
+
+
+def _check(family: str, chat_template: str, dtype: str, sizes: Mapping[str, int]) -> None:
+  """Raises `ValueError` for what cannot be a model."""
+  for name, value, choices in (
+      ('family', family, FAMILIES), ('chat_template', chat_template, ('chatml', 'none')),
+      ('dtype', dtype, ('float32', 'bfloat16')),
+  ):
+    if value not in choices:
+      raise ValueError(f'{name}={value!r} is not one of {", ".join(choices)}')
+  if min(sizes.values()) < 1:
+    raise ValueError(f'{sizes}: each is at least 1')
+  width, heads, kv_heads = (sizes[name] for name in ('width', 'heads', 'kv_heads'))
+  if family == 'gpt2' and kv_heads != heads:
+    raise ValueError(f'kv_heads={kv_heads}: gpt2 has as many as heads, {heads}; set 0')
+  if width % (2 * heads):
+    nearest = 2 * heads * max(round(width / (2 * heads)), 1)
+    raise ValueError(f'width={width} is no multiple of 2 x heads={heads}; the nearest is {nearest}')
 
 
 def train_tokenizer(text: Sequence[str | Path], vocab_size: int):

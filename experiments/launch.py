@@ -19,7 +19,7 @@ COMMANDS = ('init-model', 'generate', 'evaluate', 'export')  # modules of experi
 
 _NEXT = """\
 next  rlx --config={config} --workdir={workdir}-lr --config.optimizer.learning_rate={learning_rate:g}
-      rlx --config={config} --workdir={workdir}-seeds --config.population.size=4
+      rlx --config={config} --workdir={workdir}-seeds {seeds}
       tensorboard --logdir={workdir}/tensorboard"""
 
 
@@ -75,7 +75,9 @@ def _run(arguments, config, argv) -> int:
   if not arguments.quiet:
     print(_summary(outcome, arguments))
     half = config.optimizer.learning_rate / 2
-    print(_NEXT.format(config=arguments.config, workdir=arguments.workdir, learning_rate=half))
+    # Seeds side by side in one program, but where the reward is Python.
+    seeds = '--config.seed=1' if config.model.name == 'hf' else '--config.population.size=4'
+    print(_NEXT.format(config=arguments.config, workdir=arguments.workdir, learning_rate=half, seeds=seeds))
   return EXIT_DONE
 
 

@@ -34,11 +34,14 @@ class Speaker:
   config: TransformerConfig
   tokenizer: Tokenizer
 
-  def decoding(self, *, max_tokens: int, temperature: float, top_k: int, top_p: float) -> Decoding:
-    """How to draw; rows end at any of the model's end tokens."""
+  def decoding(
+      self, *, max_tokens: int, temperature: float, top_k: int, top_p: float, chat: bool
+  ) -> Decoding:
+    """How to draw; rows end at any of the model's end tokens, in a chat at the end of a turn as well."""
     return Decoding(
         max_tokens=max_tokens, min_tokens=0, temperature=temperature, top_k=top_k, top_p=top_p,
-        eos_ids=self.tokenizer.eos_ids, pad_id=self.tokenizer.pad_id,
+        eos_ids=self.tokenizer.turn_eos_ids if chat else self.tokenizer.eos_ids,
+        pad_id=self.tokenizer.pad_id,
     )
 
   def encode(self, prompt: str | list[dict], *, chat: bool, system: str = '') -> list[int]:

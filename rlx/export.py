@@ -1,5 +1,6 @@
 """What other tools can load of a run: a Hugging Face directory, or PEFT adapters beside their base."""
 
+import logging
 import os
 from pathlib import Path
 import shutil
@@ -8,6 +9,7 @@ from rlx.config import ConfigError, Run
 from rlx.models import hf, lora
 from rlx.types import State
 
+_logger = logging.getLogger(__name__)
 
 def export(run: Run, state: State, stage: int, directory: Path) -> tuple[Path, ...]:
   """Writes the policy of a state, if its model came from a Hugging Face directory.
@@ -16,27 +18,30 @@ def export(run: Run, state: State, stage: int, directory: Path) -> tuple[Path, .
     run: from `config.build`.
     state: of the stage.
     stage: its index.
-    directory: gets `model/` (all weights, adapters merged into them) and, of a LoRA run, `adapter/` in PEFT's
-      format. What stands there from an earlier export is replaced.
+    directory: gets `model/` (all weights, adapters merged into them) and, of a LoRA run, `adapter/` where
+      PEFT's format can express it. What stands there from an earlier export is replaced.
   Returns:
     The directories that were written; none for a model that is described by the config alone.
   """
   if run.config.model.name != 'hf' or run.population > 1:
     return ()
-  source, policy = run.config.model.directory, state.models.get('policy')
-  written = [Path(directory) / 'model']
-  if 'adapters' in state.params:
-    adapters, how = state.params['adapters'], run.stages[stage].lora
-    written.append(Path(directory) / 'adapter')
-    _replace(written[-1])
+  source, how = run.config.model.directory, run.stages[stage].lora
+  model, adapter = Path(directory) / 'model', Path(directory) / 'adapter'
+  _replace(model)
+  if how is None:
+    hf.export(source, model, state.models['policy'], run.model)
+    return (model,)
+  adapters = state.params['adapters']
+  hf.export(source, model, lora.merge(state.slow['base'], adapters, how), run.model)
+  _replace(adapter)
+  try:
     lora.save_peft(
-        written[-1], adapters, how, run.model, family=hf.family_of(source),
-        base_model=os.path.abspath(source),
+        adapter, adapters, how, run.model, family=hf.family_of(source), base_model=os.path.abspath(source)
     )
-    policy = lora.merge(state.slow['base'], adapters, how)
-  _replace(written[0])
-  hf.export(source, written[0], policy, run.model)
-  return tuple(written)
+  except ValueError as error:  # some adapters are more than PEFT can say; the merged model is there
+    _logger.warning(f'{adapter} is left out: {error}')
+    return (model,)
+  return model, adapter
 
 
 def _replace(directory: Path) -> None:

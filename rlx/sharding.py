@@ -37,6 +37,14 @@ PARAMETER_AXES = {
     'value_bias': ('heads', None),
     'gate_bias': ('mlp',),
     'up_bias': ('mlp',),
+    **dict.fromkeys(('query_lora_a', 'key_lora_a', 'value_lora_a'), ('embed', None)),
+    **dict.fromkeys(('query_lora_b', 'key_lora_b', 'value_lora_b'), (None, 'heads', None)),
+    'attention_out_lora_a': ('heads', None, None),
+    'attention_out_lora_b': (None, 'embed'),
+    **dict.fromkeys(('gate_lora_a', 'up_lora_a'), ('embed', None)),
+    **dict.fromkeys(('gate_lora_b', 'up_lora_b'), (None, 'mlp')),
+    'down_lora_a': ('mlp', None),
+    'down_lora_b': (None, 'embed'),
 }
 
 # Meaning -> mesh axis for training (weights spread over `fsdp`) and for sampling (gathered over it).

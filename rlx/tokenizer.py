@@ -1,7 +1,7 @@
 """Text to tokens and back, as a model directory says, and which tokens of a conversation are the policy's.
 
-transformers reads the directory and holds the chat template; `tokenizers` does the work. Both are optional
-packages and are imported where they are used. Nothing here reaches the network.
+transformers reads the directory and holds the chat template; `tokenizers` does the work. They take seconds to
+import and are imported where they are used. Nothing here reaches the network.
 
 Two rules hold. A text that has been tokenised is never tokenised again: what follows it is tokenised so that
 its tokens stay as they are (`encode_pieces`), and a policy is trained behind the prompt that it will see. And
@@ -299,7 +299,7 @@ class Tokenizer:
           add_generation_prompt=generation_prompt and not left_open,
           **self.hf.special_tokens_map,
       )
-    except (jinja2.TemplateError, TypeError, ValueError) as error:
+    except (jinja2.TemplateError, ImportError, TypeError, ValueError) as error:
       reason = (str(error).splitlines() or [type(error).__name__])[0]
       raise ValueError(f'the chat template of {self.name} refuses the messages: {reason}') from error
     return text, [block for block in blocks[0] if block[1] <= len(text)] if has_blocks else None

@@ -68,7 +68,9 @@ def value(params, batch):
 
 
 def samples(batch_size=BATCH_SIZE):
-  return prompts.completions(TASK, MODEL, DECODING, batch_size=batch_size, group_size=GROUP_SIZE)
+  return prompts.completions(
+      TASK, MODEL, DECODING, batch_size=batch_size, group_size=GROUP_SIZE, num_slots=0
+  )
 
 
 class Row(NamedTuple):

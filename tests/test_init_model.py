@@ -134,6 +134,7 @@ def test_without_a_chat_template_the_end_of_text_ends(text, tmp_path):
     ('changes', 'message'),
     [
         ({'vocab_size': 258}, 'vocab_size=258: bytes and special tokens alone are 259'),
+        ({'layers': 0}, "'layers': 0.*each is at least 1"),
         ({'width': 18}, 'width=18 is no multiple of 2 x heads=2; the nearest is 16'),
         ({'family': 'gpt2', 'kv_heads': 1}, 'kv_heads=1: gpt2 has as many as heads'),
         ({'heads': 8, 'kv_heads': 3}, 'num_kv_heads=3 does not divide num_heads=8'),

@@ -532,7 +532,8 @@ def test_an_end_token_may_swallow_the_white_space_behind_it(tmp_path):
   tokenizer = load(write(tmp_path, backends()['swallows'], eos_token='<|im_end|>'))
   [(ids, mask)] = tokenizer.encode_pieces([[Piece('12'), Piece('Yes<|im_end|>', True), Piece('\n dogs')]])
   assert ids == tokenizer.encode('12Yes<|im_end|>\n dogs', special=False)
-  assert ids != tokenizer.encode('12Yes<|im_end|>', special=False) + tokenizer.encode('\n dogs', special=False)
+  parts = [tokenizer.encode(text, special=False) for text in ('12Yes<|im_end|>', '\n dogs')]
+  assert ids != parts[0] + parts[1]
   assert said(tokenizer, ids, mask) == ['Yes<|im_end|>']
 
 

@@ -387,7 +387,7 @@ def _say(parts: Sequence[_Part]) -> None:
   for part in parts:
     if line := part.rows.report():
       _logger.warning(line)
-  train, held_out = ([json.dumps(text) for text in part.texts] for part in (parts[0], parts[-1]))
+  train, held_out = ([json.dumps(text, default=str) for text in part.texts] for part in (parts[0], parts[-1]))
   common = len(set(train) & set(held_out))
   if common and len(parts) == 2:
     _logger.warning(f'{parts[1].rows.path}: {common} held-out prompts are also in {parts[0].rows.path}')

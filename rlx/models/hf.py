@@ -3,6 +3,7 @@
 `tensors` is the one table of names and layouts that both directions use; `hf_config` is the same for
 config.json. What is read goes to the devices one tensor at a time, straight into the stacked and sharded
 arrays of `transformer`; what is written is fetched one tensor at a time. Neither holds a model on the host.
+One process reads and writes whole tensors: parameters spread over several hosts need another `_outgoing`.
 
 Names may have another beginning than in the table: GPT-2's own directory stores the bare decoder (`h.0...`
 for `transformer.h.0...`), Gemma 3's a language model in a multimodal one. The embedding's name tells.
@@ -208,7 +209,7 @@ def load(directory: str | os.PathLike, config: TransformerConfig, shardings: Any
   """The parameters of a directory, in the structure of `transformer.init`.
 
   Tensors are read, converted and put on the devices one at a time (the experts of a layer at once), so the
-  host holds about one of them beside what it is a device for itself.
+  host holds two or three of them beside what it is a device for itself.
 
   Args:
     directory: as for `hf`.
@@ -233,18 +234,25 @@ def load(directory: str | os.PathLike, config: TransformerConfig, shardings: Any
 
 
 def _load_leaf(row, config, stored, like, place):
-  """One array of ours on the devices; stacked layers are written into it one by one, and none waits."""
+  """One array of ours on the devices; stacked layers are written into it one by one."""
   if '{layer}' not in row.name:
-    return jax.device_put(row.to_leaf(stored[row.name].read(), like.shape).astype(like.dtype), place)
+    array = row.to_leaf(stored[row.name].read(), like.shape)
+    return jax.device_put(array.astype(like.dtype, copy=False), place)
   stack, write = jnp.zeros(like.shape, like.dtype, device=place), _make_write(place)
   by_layer = itertools.groupby(row.index(config), key=lambda item: item[1][0])
   for layer, items in by_layer:
-    slice_ = np.empty(like.shape[1:], like.dtype)
-    for name, (_, *expert) in items:
-      part = slice_[tuple(expert)]
-      part[...] = row.to_leaf(stored[name].read(), part.shape)
-    stack = jax.block_until_ready(write(stack, jax.device_put(slice_, _of_slice(place)), layer))
+    slice_ = jax.device_put(_read_layer(row, items, stored, like), _of_slice(place))
+    stack = jax.block_until_ready(write(stack, slice_, layer))  # so that slices do not queue up
   return stack
+
+
+def _read_layer(row, items, stored, like) -> np.ndarray:
+  """A slice of a stack: one tensor of the file, or those of all experts."""
+  slice_ = np.empty(like.shape[1:], like.dtype)
+  for name, (_, *expert) in items:
+    part = slice_[tuple(expert)]
+    part[...] = row.to_leaf(stored[name].read(), part.shape)
+  return slice_
 
 
 @functools.lru_cache(maxsize=16)
@@ -266,7 +274,7 @@ def _find(directory: Path, table: Sequence[Tensor]) -> dict[str, Stored]:
   if (directory / _WEIGHTS).exists():
     files = [_WEIGHTS]
   elif (directory / _INDEX).exists():
-    files = sorted(set(json.loads((directory / _INDEX).read_text())['weight_map'].values()))
+    files = _files_of(directory / _INDEX)
   else:
     found = ', '.join(sorted(path.name for path in directory.iterdir())[:10])
     raise ValueError(f'{directory} has neither {_WEIGHTS} nor {_INDEX}; it has {found}')
@@ -285,6 +293,13 @@ def _find(directory: Path, table: Sequence[Tensor]) -> dict[str, Stored]:
     return f'{prefix}.{name.removeprefix(ours)}' if name.startswith(ours) else name
 
   return {rename(name): tensor for name, tensor in stored.items()}
+
+
+def _files_of(index: Path) -> list[str]:
+  try:
+    return sorted(set(json.loads(index.read_text())['weight_map'].values()))
+  except (ValueError, KeyError, TypeError, AttributeError):
+    raise ValueError(f'{index} is not an index of files; fetch it again') from None
 
 
 def _check_tensors(directory, family, config, table, stored):

@@ -5,7 +5,7 @@
 A run of this kind trains `params = {'adapters': tree}` and keeps `slow = {'base': weights}`. Algorithms,
 rollouts and scorers know nothing of it: `adapt` shows them `view(models)`, where `models['policy']` is the
 base with the adapters attached and `models['reference']` is the base itself. So policy and reference share
-their weights, gradients and optimizer moments are as large as the adapters, and the base is never copied.
+their weights; gradients and optimizer moments are as large as the adapters; and the base is never copied.
 
 Adapters are a nested dict laid out as the base is: for its `layers/query` [L, D, K, H] they hold
 `layers/query_lora_a` [L, D, r] and `layers/query_lora_b` [L, r, K, H], which `transformer` multiplies with

@@ -276,6 +276,50 @@ def decode(
   return _norm(params['final_norm'], config, x)[:, 0], cache
 
 
+def decode_rows(
+    params: Params,
+    config: TransformerConfig,
+    tokens: jax.Array,
+    positions: jax.Array,
+    cache: KV,
+) -> tuple[jax.Array, KV]:
+  """One decoding step of rows that are at different places: the hidden states that predict what follows.
+
+  Token t of a row has its keys and values at column t of the cache, prompt and decoded alike. What stands
+  behind a row's newest token is masked by its position, but must be finite: 0 times NaN is NaN.
+
+  Args:
+    params: from `init`.
+    config: the shape.
+    tokens: [S] int32, the newest token of each row.
+    positions: [S] int32, where it stands; its keys and values are written there.
+    cache: `KV` with [L, S, columns, ...]; carried and updated in place.
+  Returns:
+    [S, D] hidden states and the updated cache.
+  """
+  num_rows = tokens.shape[0]
+  positions = positions[:, None]
+  columns = jnp.broadcast_to(jnp.arange(cache.keys.shape[2])[None], (num_rows, cache.keys.shape[2]))
+  rows = jnp.arange(num_rows)
+
+  def layer(carry, inputs):
+    x, cache = carry
+    weights, reach, turns, index = inputs
+    seen = _visible(positions, columns, reach)
+
+    def attend(query, key, value):
+      write = lambda old, new: old.at[index, rows, positions[:, 0]].set(new[:, 0].astype(old.dtype))
+      updated = KV(write(cache.keys, key), write(cache.values, value))
+      return _attention(config, query, [(updated.keys[index], updated.values[index], seen)]), updated
+
+    return _block(weights, config, x, positions, turns, attend), None
+
+  x = _embed(params, config, tokens[:, None], positions)
+  layers = (params['layers'], *_layer_pattern(config), jnp.arange(config.num_layers))
+  (x, cache), _ = jax.lax.scan(layer, (x, cache), layers)
+  return _norm(params['final_norm'], config, x)[:, 0], cache
+
+
 def unembedding(params: Params) -> jax.Array:
   """[V, D] output matrix: the embedding, where tied."""
   return params['unembedding'] if 'unembedding' in params else params['embedding']

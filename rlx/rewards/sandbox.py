@@ -547,6 +547,7 @@ def supervise(job):
   os.close(to_program[0])
   os.close(to_judge[1])
   if not os.read(to_judge[0], 1):  # it could not be confined, and said why
+    os.waitpid(program, 0)
     os._exit(1)
   os.write(job['fds']['status'], b'started\n')
   began = time.monotonic()
@@ -669,6 +670,7 @@ def confine(job, libc, channel):
 
   _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
   os.dup2(job['fds']['stdin'], 0)
+  close_others([0, 1, 2, *channel])
   call(libc.prctl, 1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG
   for name, value in job['limits'].items():
     lower(name, value)
@@ -683,16 +685,20 @@ def confine(job, libc, channel):
       fd = os.open(path, os.O_PATH)
       rule = ctypes.create_string_buffer(rights.to_bytes(8, 'little') + fd.to_bytes(4, 'little'), 12)
       call(libc.syscall, 445, ruleset, 1, rule, 0)
+      os.close(fd)
     call(libc.syscall, 446, ruleset, 0)
+    os.close(ruleset)
   rules = ctypes.create_string_buffer(job['filter'], len(job['filter']))
   program = (ctypes.c_uint64 * 2)(len(rules) // 8, ctypes.addressof(rules))
   call(libc.prctl, 22, 2, program, 0, 0)  # PR_SET_SECCOMP
   call(libc.prctl, 4, 1, 0, 0, 0)  # PR_SET_DUMPABLE
   os.write(channel[1], b'.')
-  close_others([0, 1, 2, *(channel if job['judged'] else [])])
+  for fd in channel if not job['judged'] else []:
+    os.close(fd)
 
 
 def close_others(kept):
+  """Closes all descriptors but these. Call it before the number of descriptors is limited."""
   import os
 
   kept = sorted(kept)

@@ -16,7 +16,8 @@ from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
 def completions(
-    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, *, batch_size: int, group_size: int
+    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, *, batch_size: int, group_size: int,
+    num_slots: int,
 ) -> StatefulRollout:
   """Draws training problems and samples `group_size` completions of each from `models['policy']`.
 
@@ -26,6 +27,7 @@ def completions(
     decoding: how to sample.
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
+    num_slots: rows that are decoded at a time, the next one taking the place of one that ends; 0 for all.
   Returns:
     A `rollout` function; the columns of the problems are repeated for each row of their group.
   Raises:
@@ -42,7 +44,7 @@ def completions(
     problems, world = task.draw(world, problem_key, batch_size // group_size)
     batch = engine.sample(
         models['policy'], config, problems['prompts'], problems['prompt_lengths'], sample_key,
-        group_size=group_size, decoding=decoding,
+        group_size=group_size, decoding=decoding, num_slots=num_slots,
     )
     columns = {k: v for k, v in problems.items() if k not in ('prompts', 'prompt_lengths')}
     return {**jax.tree.map(lambda a: jnp.repeat(a, group_size, axis=0), columns), **batch}, world

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from kernels.linear_logprob import linear_logprob
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
+from rlx.rollout import slots
 from rlx.rollout.columns import window
 from rlx.types import Batch
 
@@ -55,6 +56,10 @@ class Decoding:
           'need temperature >= 0, top_k >= 0 and 0 < top_p <= 1'
       )
 
+  def is_eos(self, tokens: jax.Array) -> jax.Array:
+    """[...] bool: which tokens end a row."""
+    return jnp.isin(tokens, jnp.array(self.eos_ids, jnp.int32))
+
   @property
   def greedy(self) -> 'Decoding':
     """The same, without chance."""
@@ -69,11 +74,11 @@ class Decoding:
       logits: [..., V] float32.
       targets: [...] int32 tokens that are kept whatever the filter says. The scorer passes what was
         sampled: rounding may put a token at the filter's edge on its other side.
-      may_end: [] bool, False where fewer than `min_tokens` were drawn.
+      may_end: [] or [..., 1] bool, False where fewer than `min_tokens` were drawn.
     """
     logits = logits / (self.temperature or 1.0)
-    ends = jnp.isin(jnp.arange(logits.shape[-1]), jnp.array(self.eos_ids, jnp.int32))
-    keep = jnp.broadcast_to(~ends | may_end, logits.shape)
+    ends = self.is_eos(jnp.arange(logits.shape[-1]))
+    keep = ~jnp.broadcast_to(ends, logits.shape) | may_end
     if self.top_k:
       allowed = jnp.where(keep, logits, -jnp.inf)
       keep &= logits >= jax.lax.top_k(allowed, min(self.top_k, logits.shape[-1]))[0][..., -1:]
@@ -96,6 +101,7 @@ def sample(
     *,
     group_size: int,
     decoding: Decoding,
+    num_slots: int = 0,
     sequence_ids: jax.Array | None = None,
 ) -> Batch:
   """Completions of prompts, `group_size` samples each; the rows of a group are consecutive.
@@ -108,6 +114,9 @@ def sample(
     key: the noise of the whole batch.
     group_size: samples a prompt.
     decoding: how to draw, and when to stop.
+    num_slots: rows that are decoded at a time; a row that ends makes room for the next one (`slots.py`). 0
+      decodes all at once, which shares the keys and values of a prompt within its group: better where rows
+      are of about the same length.
     sequence_ids: [P * group_size] int32 names of the sequences, which choose their noise; 0, 1, 2, ... if
       not given.
   Returns:
@@ -128,7 +137,16 @@ def sample(
     sequence_ids = jnp.arange(num_rows)
   keys = jax.vmap(functools.partial(jax.random.fold_in, key))(sequence_ids)
   lengths = jnp.repeat(prompt_lengths, group_size)
+  decode = functools.partial(_decode_in_slots, num_slots=num_slots) if num_slots else _decode_together
+  tokens, logprobs = decode(
+      params, config, prompts, prompt_lengths, keys, group_size=group_size, decoding=decoding
+  )
+  return _rows(prompts, lengths, group_size, tokens, logprobs, decoding)
 
+
+def _decode_together(params, config, prompts, prompt_lengths, keys, *, group_size, decoding):
+  """All rows in step, until the last one has ended: tokens and log-probs [B, max_tokens]."""
+  num_rows = keys.shape[0]
   hidden, prompt_kv = transformer.forward(params, config, prompts)
   hidden = jnp.take_along_axis(hidden, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
   draw = functools.partial(_draw, params, config, decoding, keys)
@@ -137,7 +155,7 @@ def sample(
   write = lambda array, column, x: jax.lax.dynamic_update_slice(array, x[:, None], (0, column))
   out_tokens = jnp.full((num_rows, decoding.max_tokens), decoding.pad_id, jnp.int32)
   out_logprobs = jnp.zeros((num_rows, decoding.max_tokens), jnp.float32)
-  is_eos = lambda tokens: jnp.isin(tokens, jnp.array(decoding.eos_ids, jnp.int32))
+  is_eos = decoding.is_eos
   cache = transformer.empty_cache(config, num_rows, max(decoding.max_tokens - 1, 1))
   out_tokens, out_logprobs = write(out_tokens, 0, tokens), write(out_logprobs, 0, logprobs)
   carry = (jnp.int32(1), tokens, is_eos(tokens), cache, out_tokens, out_logprobs)
@@ -157,28 +175,98 @@ def sample(
     out_logprobs = write(out_logprobs, column, jnp.where(done, 0, logprobs))
     return column + 1, tokens, done | is_eos(tokens), cache, out_tokens, out_logprobs
 
-  column, _, done, _, out_tokens, out_logprobs = jax.lax.while_loop(unfinished, step, carry)
-  return _rows(prompts, lengths, group_size, out_tokens, out_logprobs, done, is_eos, decoding)
+  *_, out_tokens, out_logprobs = jax.lax.while_loop(unfinished, step, carry)
+  return out_tokens, out_logprobs
+
+
+def replay(
+    params: transformer.Params,
+    config: TransformerConfig,
+    batch: Batch,
+    *,
+    group_size: int,
+    decoding: Decoding,
+    num_slots: int,
+) -> jax.Array:
+  """Log-probs of the actions of a batch, from the decoding loop itself with the actions forced on it.
+
+  With the parameters and slots that sampled the batch they are `sampler_logprobs` to the bit: an oracle of
+  what the sampler computed, where `score` only comes as close as rounding.
+
+  Args:
+    params: of the policy.
+    config: its shape.
+    batch: rows of `sample`.
+    group_size: as it was sampled with.
+    decoding: as it was sampled with.
+    num_slots: as it was sampled with, and not 0.
+  Returns:
+    [B, T] float32, zero where `action_mask` is False.
+  """
+  forced = window(batch['tokens'], batch['prompt_lengths'], decoding.max_tokens)
+  forced = jnp.concatenate([forced, forced[:1]])
+  room = batch['tokens'].shape[1] - decoding.max_tokens
+  prompts, lengths = batch['tokens'][::group_size, :room], batch['prompt_lengths'][::group_size]
+  prompts = jnp.where(jnp.arange(room)[None] < lengths[:, None], prompts, decoding.pad_id)
+
+  def draw(hidden, sequence, count):
+    tokens = forced[sequence, count]
+    return tokens, _logprobs(_adjusted(params, config, decoding, hidden, count), tokens)
+
+  _, logprobs = _run_queue(params, config, prompts, lengths, draw, group_size, decoding, num_slots)
+  logprobs = window(logprobs, -batch['prompt_lengths'], batch['tokens'].shape[1])
+  return jnp.where(batch['action_mask'], logprobs, 0)
+
+
+def _decode_in_slots(params, config, prompts, prompt_lengths, keys, *, group_size, decoding, num_slots):
+  """A queue of rows through a few slots: tokens and log-probs [B, max_tokens]."""
+  keys = jnp.concatenate([keys, keys[:1]])  # an empty slot draws too, for nothing
+  draw = lambda hidden, sequence, count: _draw(params, config, decoding, keys[sequence], hidden, count)
+  return _run_queue(params, config, prompts, prompt_lengths, draw, group_size, decoding, num_slots)
+
+
+def _run_queue(params, config, prompts, prompt_lengths, draw, group_size, decoding, num_slots):
+  num_rows = prompts.shape[0] * group_size
+  bank = slots.read_prompts(params, config, prompts, prompt_lengths, room=decoding.max_tokens)
+  end = slots.decode_queue(
+      params, config, bank, draw, decoding.is_eos,
+      num_slots=min(num_slots, num_rows), group_size=group_size, max_tokens=decoding.max_tokens,
+      pad_id=decoding.pad_id,
+  )
+  return end.tokens[:-1], end.logprobs[:-1]
 
 
 def _draw(params, config, decoding, keys, hidden, column):
-  """One token a row, and its log-probability under the distribution that it was drawn from."""
-  logits = transformer.logits(params, config, hidden)
-  logits = decoding.adjust(logits, may_end=column >= decoding.min_tokens)
+  """One token a row, and its log-probability under the distribution that it was drawn from.
+
+  `column` [] or [B] counts the tokens that the row has drawn before.
+  """
+  column = jnp.broadcast_to(column, hidden.shape[:1])
+  logits = _adjusted(params, config, decoding, hidden, column)
   if decoding.temperature == 0:
     tokens = jnp.argmax(logits, axis=-1)
   else:
-    keys = jax.vmap(jax.random.fold_in, (0, None))(keys, column)
+    keys = jax.vmap(jax.random.fold_in)(keys, column)
     tokens = jax.vmap(jax.random.categorical)(keys, logits)
-  logprobs = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[:, None], axis=-1)[:, 0]
-  return tokens.astype(jnp.int32), logprobs
+  return tokens.astype(jnp.int32), _logprobs(logits, tokens)
 
 
-def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, done, is_eos, decoding) -> Batch:
+def _adjusted(params, config, decoding, hidden, column):
+  """[B, V] logits of the distributions that are drawn from, `column` [B] tokens into the rows."""
+  may_end = (column >= decoding.min_tokens)[:, None]
+  return decoding.adjust(transformer.logits(params, config, hidden), may_end=may_end)
+
+
+def _logprobs(logits, tokens):
+  return jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[:, None], axis=-1)[:, 0]
+
+
+def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, decoding) -> Batch:
   """Prompts and completions joined into contiguous rows: completion token i stands at length + i."""
   num_rows, max_tokens = out_tokens.shape
   prompts = jnp.repeat(prompts, group_size, axis=0)
-  ended = jnp.cumsum(is_eos(out_tokens), axis=1) - is_eos(out_tokens) > 0  # behind the first end
+  is_eos = decoding.is_eos(out_tokens)
+  ended = jnp.cumsum(is_eos, axis=1) - is_eos > 0  # behind the first end
   columns = jnp.arange(prompts.shape[1] + max_tokens)[None]
   index = columns - lengths[:, None]  # [B, T]: which completion token stands here
   inside = (index >= 0) & (index < max_tokens)
@@ -194,7 +282,7 @@ def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, done, is_eos, 
       'prompt_lengths': lengths,
       'turns': jnp.where(index < 0, -1, 0),
       'groups': jnp.repeat(jnp.arange(num_rows // group_size), group_size),
-      'truncated': ~done,
+      'truncated': ~jnp.any(is_eos, axis=1),
       'sampler_logprobs': jnp.where(action_mask, pick(out_logprobs), 0),
   }
 

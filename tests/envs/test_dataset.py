@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+import shutil
 import sys
 import types
 
@@ -127,10 +128,7 @@ def test_completions_by_hand(make):
 
 
 def test_a_tokenizer_that_begins_with_bos_begins_prompts_once(directory, make, tmp_path):
-  other = tmp_path / 'bos'
-  other.mkdir()
-  for path in directory.glob('*.json'):
-    (other / path.name).write_text(path.read_text())
+  other = shutil.copytree(directory, tmp_path / 'bos')
   tokenizer = Tokenizer.from_file(str(directory / 'tokenizer.json'))
   special = [('<|im_start|>', 1), ('<|endoftext|>', 0)]
   tokenizer.post_processor = processors.TemplateProcessing(
@@ -156,6 +154,27 @@ def test_chat_makes_messages_of_strings(make):
   problems = make([{'prompt': 'How?'}], chat=True, system='Be brief.')
   assert np.array_equal(problems.data['prompts'], data.data['prompts'])
   assert make([{'prompt': 'How?'}], chat=True).prompts([0]) == [[{'role': 'user', 'content': 'How?'}]]
+
+
+def test_what_the_assistant_said_in_a_prompt_is_context(make):
+  data = make([{'prompt': [USER, ASSISTANT, USER], 'completion': [ASSISTANT]}])
+  [(prompt, actions)] = shown(data, demonstrations(data))
+  assert prompt.count('I am the assistant.<|im_end|>') == 1 and actions == 'I am the assistant.<|im_end|>'
+  assert data.held_out_data is None and data.prompts([0]) == [[USER, ASSISTANT, USER]]
+
+
+def test_the_end_of_a_turn_ends_rows_of_conversations_though_no_file_names_it(directory, make, tmp_path):
+  """As with base models, which come with a template for chat."""
+  base = shutil.copytree(directory, tmp_path / 'base')
+  (base / 'generation_config.json').unlink()
+  settings = json.loads((base / 'tokenizer_config.json').read_text())
+  (base / 'tokenizer_config.json').write_text(json.dumps({**settings, 'eos_token': '<|endoftext|>'}))
+  rows = [{'prompt': 'How?', 'completion': '12'}]
+  chat, plain = (make(rows, directory=str(base), chat=chat) for chat in (True, False))
+  assert (chat.eos_ids, plain.eos_ids) == ((END, TURN_END), (END,))
+  assert [shown(data, demonstrations(data))[0][1] for data in (chat, plain)] == [
+      '12<|im_end|>', '12<|endoftext|>',
+  ]
 
 
 def test_messages_by_hand(make):
@@ -488,10 +507,7 @@ def test_a_file_of_unknown_columns_says_how_to_make_known_ones(make):
 
 
 def test_what_the_chat_template_refuses_is_a_malformed_row(make, directory, tmp_path):
-  strict = tmp_path / 'strict'
-  strict.mkdir()
-  for path in directory.glob('*.json'):
-    (strict / path.name).write_text(path.read_text())
+  strict = shutil.copytree(directory, tmp_path / 'strict')
   refusal = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
   (strict / 'chat_template.jinja').write_text(refusal + init_model.CHATML)
   rows = [{'prompt': [USER]}, {'prompt': [{'role': 'system', 'content': 'a'}, USER]}]
@@ -544,20 +560,21 @@ def test_the_formats_give_the_same_rows(tmp_path):
   assert read['a.json'].places[:2] == ['row 1', 'row 2']
 
 
-@pytest.mark.parametrize(
-    ('name', 'content', 'message'),
-    [
-        ('a.jsonl', b'', 'has no rows'),
-        ('a.json', b'[]', 'has no rows'),
-        ('a.json', b'{"prompt": "a"}', 'holds no list of objects'),
-        ('a.json', b'[1, 2', 'not JSON'),
-        ('a.json', b'[{"prompt": "a"}, 2]', 'row 2: not an object'),
-        ('a.jsonl.gz', gzip.compress(b'{"a": 1}\n' * 1000)[:-20], 'is damaged'),
-        ('a.jsonl.gz', b'{"a": 1}', 'is damaged'),
-        ('a.csv', b'a,b', r'ends in none of .jsonl, .jsonl.gz, .json, .parquet and is no hub id'),
-    ],
-)
-def test_files_that_cannot_be_read_are_one_line(tmp_path, name, content, message):
+UNREADABLE = {
+    'empty': ('a.jsonl', b'', 'has no rows'),
+    'empty list': ('a.json', b'[]', 'has no rows'),
+    'no list': ('a.json', b'{"prompt": "a"}', 'holds no list of objects'),
+    'half a list': ('a.json', b'[1, 2', 'not JSON'),
+    'no object': ('a.json', b'[{"prompt": "a"}, 2]', 'row 2: not an object'),
+    'half a file': ('a.jsonl.gz', gzip.compress(b'{"a": 1}\n' * 1000)[:-20], 'is damaged'),
+    'no gzip': ('a.jsonl.gz', b'{"a": 1}', 'is damaged'),
+    'csv': ('a.csv', b'a,b', r'ends in none of .jsonl, .jsonl.gz, .json, .parquet and is no hub id'),
+}
+
+
+@pytest.mark.parametrize('kind', UNREADABLE)
+def test_files_that_cannot_be_read_are_one_line(tmp_path, kind):
+  name, content, message = UNREADABLE[kind]
   (tmp_path / name).write_bytes(content)
   with pytest.raises(ValueError, match=message) as error:
     read_rows(str(tmp_path / name), malformed='strict')

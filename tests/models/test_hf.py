@@ -454,7 +454,7 @@ print(megabytes('VmHWM') - before)
 def test_loading_takes_the_memory_of_the_model_and_of_one_tensor(tmp_path):
   """On a CPU, where the parameters themselves are host memory: nothing of them is there twice."""
   config = dataclasses.replace(
-      BASE, num_layers=16, width=512, num_heads=8, num_kv_heads=8, head_size=64, mlp_size=2048
+      BASE, num_layers=32, width=512, num_heads=8, num_kv_heads=8, head_size=64, mlp_size=1024
   )
   shapes = jax.eval_shape(functools.partial(transformer.init, config=config), jax.random.key(0))
   params = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
@@ -518,6 +518,9 @@ DAMAGE = {  # what happens to a directory of several files -> what the message s
     'no weights': (
         lambda d: (d / 'model.safetensors.index.json').rename(d / 'pytorch_model.bin'),
         r'neither model.safetensors nor model.safetensors.index.json; it has config.json.*pytorch_model.bin',
+    ),
+    'no index': (
+        lambda d: (d / 'model.safetensors.index.json').write_text('{}'), r'index.json is not an index of files'
     ),
     'a file less': (
         lambda d: (d / 'model-00002-of-00004.safetensors').unlink(),

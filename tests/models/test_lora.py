@@ -273,7 +273,9 @@ def test_a_step_takes_one_model_of_memory():
   config = dataclasses.replace(table.MODEL, num_layers=8, width=128, mlp_size=512, vocab_size=640)
   optimizer = optax.sgd(0.1)
   score = lambda params, batch: engine.score(params, config, batch, decoding=table.DECODING, chunk_size=8)
-  samples = table.prompts.completions(table.TASK, config, table.DECODING, batch_size=4, group_size=2)
+  samples = table.prompts.completions(
+      table.TASK, config, table.DECODING, batch_size=4, group_size=2, num_slots=0
+  )
   algorithm = table.grpo(samples, table.reward, score, **table.clip, kl_coef=0.1, entropy_coef=0.0)
   what = dataclasses.replace(EVERY, targets='layers/(query|value)')
   step = make_train_step(lora.adapt(algorithm, what), optimizer, epochs=1, minibatches=1, microbatches=1)

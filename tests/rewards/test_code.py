@@ -281,8 +281,9 @@ def f(x):
     'reads': """
 import os
 def f(x):
-  for place in ('/proc/1/mem', '/proc/1/fd', '/proc/1/environ', '/proc/1/cmdline', '/proc/self/cmdline', '/'):
-    try: text = str(os.listdir(place)) if place[-1] in 'd/' else open(place, 'rb').read()
+  for place in [f'/proc/{p}/{n}' for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()
+                for n in ('mem', 'maps', 'fd', 'environ', 'cmdline', 'fd/4', 'fd/5')] + ['/', '/tmp']:
+    try: text = str(os.listdir(place)) if place[-2:] in ('fd', '/', 'mp') else open(place, 'rb').read()
     except OSError: continue
     if '4711' in str(text): return int('4711')
   return 1""",

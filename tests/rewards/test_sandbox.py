@@ -476,6 +476,36 @@ os._exit(7)
   assert (result.status, result.returncode) == ('error', 7) and 'achieved' not in result.stdout
 
 
+LIST_DESCRIPTORS = """
+import os, stat
+def is_open(fd):
+  try: os.fstat(fd)
+  except OSError: return False
+  return True
+print([fd for fd in range(4096) if is_open(fd)], flush=True)
+"""
+
+
+def test_no_other_descriptor_is_open(tier):
+  """However many the caller has: those of the sandbox then lie behind the limit of the program."""
+  files = [open(os.devnull) for _ in range(sandbox._NUM_OPEN_FILES + 20)]  # noqa: SIM115
+  try:
+    assert run(LIST_DESCRIPTORS, tier).stdout == '[0, 1, 2]\n'
+    functions = [types.FunctionType(wait.__code__, {}, 'judge'), serve]
+    result, _ = sandbox.run_judged(LIST_DESCRIPTORS, functions, 'secret', **LIMITS, tier=tier)
+    assert len(result.stdout.split()) == 5, result  # and two pipes to the judge
+  finally:
+    for file in files:
+      file.close()
+
+
+def wait(channel, report, data):
+  """Until the program has ended."""
+  import os
+
+  os.read(channel[0], 1)
+
+
 # --- programs -----------------------------------------------------------------------------------------------
 
 
@@ -694,6 +724,17 @@ def test_an_interpreter_that_the_program_may_not_read_is_an_error(monkeypatch, t
   monkeypatch.setattr(sys, 'executable', str(tmp_path / 'nothing'))
   with pytest.raises(SandboxError, match='there is no interpreter'):
     run('print(1)', 'seccomp')
+
+
+def test_a_program_that_cannot_be_confined_is_an_error(tier, monkeypatch):
+  with monkeypatch.context() as patch:
+    patch.setattr(sandbox, '_filter', lambda tier: b'no filter at all')
+    with pytest.raises(SandboxError, match='does not start .*prctl.* failed'):
+      run('print(1)', tier)
+  monkeypatch.setattr(sandbox, '_readable', lambda: [('/nothing', 1)])
+  if tier == 'seccomp':
+    with pytest.raises(SandboxError, match='does not start .*No such file'):
+      run('print(1)', tier)
 
 
 def test_a_machine_of_another_kind_is_an_error(monkeypatch):

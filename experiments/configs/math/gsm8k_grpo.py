@@ -25,7 +25,12 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
 
   config.steps = 4 if smoke else 100
   config.decoding.max_tokens = 32 if smoke else 160
-  config.rollout = {'name': 'completions', 'batch_size': 16 if smoke else 128, 'group_size': 8}
+  config.rollout = {
+      'name': 'completions',
+      'batch_size': 16 if smoke else 128,
+      'group_size': 8,
+      'num_slots': 8 if smoke else 64,  # rows at a time: lengths differ
+  }
   config.reward = {
       'name': 'host',
       'functions': {

@@ -59,7 +59,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
       'top_k': 0,
       'top_p': 1.0,
   }
-  config.rollout = {'name': 'completions', 'batch_size': 512, 'group_size': 8}
+  config.rollout = {'name': 'completions', 'batch_size': 512, 'group_size': 8, 'num_slots': 0}
   config.reward = {'name': 'verifier'}
   config.algorithm = {
       'name': 'grpo',
