@@ -19,6 +19,7 @@
 # %%
 import json
 from pathlib import Path
+import sys
 import tempfile
 
 import matplotlib.pyplot as plt
@@ -31,6 +32,7 @@ from rlx import train
 from rlx.writers import read_metrics
 
 folder = Path(tempfile.mkdtemp())
+sys.path.insert(0, str(folder))  # for the reward function below
 here = Path(generate.__file__).parent
 print((here / 'word_problems_train.jsonl').read_text().splitlines()[0])
 
@@ -49,7 +51,7 @@ print(sorted(path.name for path in (folder / 'model').iterdir()))
 # when they hang. It may raise, too: the row is then left out and counted. This one likes digits.
 
 # %%
-# %%writefile my_rewards.py
+# %%writefile {folder}/my_rewards.py
 def digits(completions, log_metric, **columns):
   shares = [sum(c.isdigit() for c in text) / max(len(text), 1) for text in completions]
   log_metric('longest_completion', max(map(len, completions)))

@@ -22,4 +22,4 @@ def test_notebook_runs(source):
 
 
 def test_there_are_notebooks():
-  assert {path.stem for path in COLABS} >= {'tour', 'grpo_from_scratch'}
+  assert {path.stem for path in COLABS} >= {'tour', 'grpo_from_scratch', 'posttrain_a_hf_model'}

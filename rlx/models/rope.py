@@ -1,9 +1,10 @@
 """Rotary positions: how fast each pair of entries turns, and the turning.
 
-The frequencies are plain NumPy, computed once from numbers of the config in float32, as transformers does.
-The scalings stretch a model to contexts longer than it was pretrained on. `slow_turns` and `fast_turns` mean
-the same in Llama 3 and YaRN: entries that turn fewer times than the one over the original context are slowed
-down by `factor`, entries that turn more often than the other are kept, and those between are blended.
+The frequencies are plain NumPy, computed from numbers of the config and rounded to float32 at the end, where
+transformers rounds at every step: the two differ in the last bit. The scalings stretch a model to contexts
+longer than it was pretrained on. `slow_turns` and `fast_turns` mean the same in Llama 3 and YaRN: entries that
+turn fewer times than the one over the original context are slowed down by `factor`, entries that turn more
+often than the other are kept, and those between are blended.
 """
 
 import math
@@ -46,15 +47,14 @@ def frequencies(
     https://arxiv.org/abs/2306.15595; YaRN: Peng et al., 2023, https://arxiv.org/abs/2309.00071, section 3.2;
     Llama 3.1: Grattafiori et al., 2024, https://arxiv.org/abs/2407.21783, as released with its weights.
   """
-  exponents = np.arange(0, head_size, 2, dtype=np.float32) / np.float32(head_size)
-  plain = np.float32(1) / np.float32(theta) ** exponents
+  plain = theta ** (-np.arange(0, head_size, 2) / head_size)
   if scaling in ('none', 'dynamic'):
-    return plain
-  slowed = plain / np.float32(factor)
+    return plain.astype(np.float32)
+  slowed = plain / factor
   if scaling == 'linear':
-    return slowed
+    return slowed.astype(np.float32)
   if scaling == 'llama3':
-    turns = original_context * plain / np.float32(2 * math.pi)
+    turns = original_context * plain / (2 * math.pi)
     kept = (turns - slow_turns) / (fast_turns - slow_turns)
   else:
     index = lambda turns: (  # of the entry that turns so often
@@ -65,9 +65,9 @@ def frequencies(
       first, last = math.floor(first), math.ceil(last)
     first, last = max(first, 0), min(last, head_size - 1)
     width = (last - first) or 0.001  # a step, where nothing lies between
-    kept = 1 - (np.arange(head_size // 2, dtype=np.float32) - first) / width
-  kept = np.clip(kept, 0, 1).astype(np.float32)
-  return (1 - kept) * slowed + kept * plain
+    kept = 1 - (np.arange(head_size // 2) - first) / width
+  kept = np.clip(kept, 0, 1)
+  return ((1 - kept) * slowed + kept * plain).astype(np.float32)
 
 
 def yarn_attention_factor(factor: float, mscale: float = 1.0) -> float:

@@ -520,7 +520,8 @@ DAMAGE = {  # what happens to a directory of several files -> what the message s
         r'neither model.safetensors nor model.safetensors.index.json; it has config.json.*pytorch_model.bin',
     ),
     'no index': (
-        lambda d: (d / 'model.safetensors.index.json').write_text('{}'), r'index.json is not an index of files'
+        lambda d: (d / 'model.safetensors.index.json').write_text('{}'),
+        r'index.json is not an index of files',
     ),
     'a file less': (
         lambda d: (d / 'model-00002-of-00004.safetensors').unlink(),

@@ -254,6 +254,10 @@ class Yes:
 set = sorted = len = abs = str = type = list = round = lambda *a: Yes()
 class math: isclose = lambda *a: True
 def f(x): return x""",
+    'own constants': """
+set = sorted = len = abs = str = type = list = round = lambda *a: 0
+isinstance = all = any = lambda *a: True
+def f(x): return x""",
     'modules': """
 import math, sys
 math.isclose = lambda *a, **k: True
@@ -318,6 +322,8 @@ GUARDED = [
     'try: assert f(1) == 4711\nexcept ZeroDivisionError: pass',
     'assert len([f(1), 2]) == 2 and 4711 in [f(1)]',
     'assert set([f(1)]) == {4711}',
+    'assert sorted([f(1)]) == sorted([4711])',
+    'assert all(f(x) == 4711 for x in [1])',
     'assert math.isclose(f(1), 4711)',
     'import math\nassert math.isclose(f(1), 4711)',
 ]
@@ -326,6 +332,22 @@ GUARDED = [
 @pytest.mark.parametrize('name', FORGERIES)
 def test_forgeries(name):
   assert unit_tests(FORGERIES[name], GUARDED, timeout_seconds=2) == 0
+
+
+def test_the_program_cannot_hand_functions_of_python_to_the_tests():
+  """Bytes of its own instead of an answer: first `eval`, then what it would evaluate."""
+  program = """
+import os
+def f(x):
+  result = b'g1;s4;eval' if x == 1 else b's4;4711'
+  message = b't2;s6;returnt2;' + result + b'd0;'
+  for fd in range(3, 10):
+    try: os.write(fd, len(message).to_bytes(8, 'little') + message)
+    except OSError: pass
+"""
+  assert unit_tests(program, ['assert f(2) == "4711"']) == 1  # so the bytes are right
+  assert unit_tests(program, ['x = f(1)\nassert x(f(2)) == 4711']) == 0
+  assert unit_tests(program.replace('g1;s4;eval', 'g1;s3;int'), ['x = f(1)\nassert x("4711") == 4711']) == 1
 
 
 def test_the_end_of_the_program_is_not_the_exception_that_a_test_expects():
@@ -402,6 +424,7 @@ WHOLE = 'def doubled(xs: List[int]) -> List[int]:\n    return [2 * x for x in xs
         (BODY + '\n# the end (', 1),
         (BODY + '\nif __name__ == 1 +', 1),
         (BODY + '\nclass A(', 1),
+        (BODY + '\nclass A(\n\ndef other(:\n', 1),
         (BODY + '\nx = (', 0),
         (f'Here it is:\n```python\n{WHOLE}```\nIt doubles (', 1),  # List and helper come from the prompt
         (WHOLE, 1),
