@@ -33,7 +33,7 @@ from rlx.models.transformer import Params, TransformerConfig
 __all__ = ['config_json', 'export', 'family_of', 'hf', 'load', 'save', 'tensors']
 
 _WEIGHTS, _INDEX = 'model.safetensors', 'model.safetensors.index.json'
-_METADATA = {'format': 'pt', 'producer': 'rlx'}  # transformers wants the first; the second says what is ours
+_METADATA = {'format': 'pt', 'producer': 'rlx'}  # transformers 4 wants the one; the other says what is ours
 _BESIDE_WEIGHTS = (  # what `export` copies
     'tokenizer*', 'special_tokens_map.json', 'added_tokens.json', 'vocab.*', 'merges.txt', 'spiece.model',
     'chat_template*', 'additional_chat_templates', 'generation_config.json',
@@ -364,7 +364,7 @@ def save(
     ValueError: the family cannot express the config, the parameters are others, or the directory holds
       something else.
   """
-  settings = {**config_json(family, config, settings), 'dtype': _dtype_of(params)}
+  settings = _with_dtype(config_json(family, config, settings), params)
   _write(Path(directory), params, config, family, settings, {}, max_shard_bytes)
 
 
@@ -386,10 +386,8 @@ def export(
   if settings.get('model_type') != json.loads((source / 'config.json').read_text())['model_type']:
     raise ValueError(f'{source} is multimodal, and only its text was loaded; save it as family {family!r}')
   hf_config.check_same(config, family, settings, f'the config of {source}')
-  key = 'torch_dtype' if 'torch_dtype' in settings else 'dtype'
-  settings = {**settings, key: _dtype_of(params)}
   beside = {path.name: path for pattern in _BESIDE_WEIGHTS for path in sorted(source.glob(pattern))}
-  _write(Path(directory), params, config, family, settings, beside, 5e9)
+  _write(Path(directory), params, config, family, _with_dtype(settings, params), beside, 5e9)
 
 
 def _write(directory, params, config, family, settings, beside, max_shard_bytes):
@@ -479,8 +477,10 @@ def _is_ours(directory: Path) -> bool:
   )
 
 
-def _dtype_of(params: Params) -> str:
-  return str(np.dtype(params['embedding'].dtype))
+def _with_dtype(settings: Mapping[str, Any], params: Params) -> dict[str, Any]:
+  """The settings with the dtype of the parameters, under the names of transformers 4 and 5."""
+  names = {'dtype', 'torch_dtype'} & settings.keys() or {'dtype'}
+  return {**settings, **dict.fromkeys(names, str(np.dtype(params['embedding'].dtype)))}
 
 
 def _flatten(tree) -> dict[str, Any]:

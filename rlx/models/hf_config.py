@@ -247,14 +247,13 @@ def _positions(family, settings) -> dict[str, Any]:
   trained = settings['max_position_embeddings']
   scaling = _scaling(kind, given, trained, settings.get('original_max_position_embeddings'))
   original = scaling.get('rope_original_context', trained)
-  stretch = 1 if kind == 'dynamic' else scaling.get('rope_factor', 1)
   return {
       'rope_theta': float(given.get('rope_theta') or settings['rope_theta']),
       'local_rope_theta': float(local['rope_theta']),
       'rope_scaling': _ROPE_TYPES[kind],
       **scaling,
       'own': trained,
-      'longest': max(trained, int(stretch * original)),
+      'longest': max(trained, int(scaling.get('rope_factor', 1) * original)),
   }
 
 
@@ -313,6 +312,7 @@ def config_json(family: str, config: TransformerConfig, settings: Settings) -> d
       'initializer_range': 0.02,
       'use_cache': True,
       'dtype': config.param_dtype,
+      'torch_dtype': config.param_dtype,
       'bos_token_id': None,
       'eos_token_id': None,
       'pad_token_id': None,

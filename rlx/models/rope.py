@@ -2,9 +2,9 @@
 
 The frequencies are plain NumPy, computed from numbers of the config and rounded to float32 at the end, where
 transformers rounds at every step: the two differ in the last bit. The scalings stretch a model to contexts
-longer than it was pretrained on. `slow_turns` and `fast_turns` mean the same in Llama 3 and YaRN: entries that
-turn fewer times than the one over the original context are slowed down by `factor`, entries that turn more
-often than the other are kept, and those between are blended.
+longer than it was pretrained on. `slow_turns` and `fast_turns` mean the same in Llama 3 and YaRN: entries
+that turn fewer times than the one over the original context are slowed down by `factor`, entries that turn
+more often than the other are kept, and those between are blended.
 """
 
 import math

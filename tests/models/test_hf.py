@@ -169,7 +169,7 @@ def test_dtypes_of_files_and_parameters(name, dtype, param_dtype, tmp_path):
 def test_files_are_as_the_package_of_the_format_writes_them(tmp_path):
   written('llama', tmp_path)
   with safe_open(tmp_path / 'model.safetensors', 'numpy') as file:
-    assert file.metadata()['format'] == 'pt'  # without it transformers refuses the file
+    assert file.metadata()['format'] == 'pt'  # without it transformers 4 refuses the file
   edit_weights(tmp_path, lambda weights: None)
   family, config, params = model('llama')
   assert_same(hf.load(tmp_path, config), params)
@@ -400,6 +400,13 @@ def test_settings(name, tmp_path):
   found = dataclasses.asdict(shape_in(tmp_path))
   for key, value in fields.items():
     assert found[key] == (pytest.approx(value) if isinstance(value, float) else value), key
+
+
+def test_no_context_beyond_what_dynamic_scaling_was_trained_for(tmp_path):
+  write_config(tmp_path, 'llama', {'rope_scaling': {'type': 'dynamic', 'factor': 2.0}})
+  assert shape_in(tmp_path, 32).context_length == 32
+  with pytest.raises(ValueError, match="'dynamic' with context_length=33, beyond the original 32"):
+    shape_in(tmp_path, 33)
 
 
 def test_a_shorter_context_and_one_that_scaling_allows(tmp_path):
@@ -663,7 +670,7 @@ def test_a_failed_save_leaves_the_old_model(tmp_path, monkeypatch):
 
 def test_export_keeps_everything_but_the_weights(tmp_path):
   config, params = written('llama', tmp_path / 'source')
-  edit_config(tmp_path / 'source', name_of_the_model='ours', torch_dtype='float32')
+  edit_config(tmp_path / 'source', name_of_the_model='ours')
   template = tmp_path / 'source' / 'additional_chat_templates'
   template.mkdir()
   (template / 'tool.jinja').write_text('{{ tools }}')
@@ -677,7 +684,7 @@ def test_export_keeps_everything_but_the_weights(tmp_path):
   assert (tmp_path / 'out' / 'tokenizer.json').read_text() == 'tokenizer.json'
   assert (tmp_path / 'out' / 'additional_chat_templates' / 'tool.jinja').read_text() == '{{ tools }}'
   entries, source = (json.loads((tmp_path / d / 'config.json').read_text()) for d in ('out', 'source'))
-  assert entries == {**source, 'torch_dtype': 'bfloat16'}
+  assert entries == {**source, 'dtype': 'bfloat16', 'torch_dtype': 'bfloat16'}
   assert load_file(tmp_path / 'out' / 'model.safetensors')['lm_head.weight'].dtype == ml_dtypes.bfloat16
   assert_same(hf.load(tmp_path / 'out', dataclasses.replace(config, param_dtype='bfloat16')), half)
 

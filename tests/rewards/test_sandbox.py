@@ -383,6 +383,22 @@ attempt('setns', lambda: call('setns', 0, 0))
   )
 
 
+@needs_bubblewrap
+def test_11_a_program_is_alone_and_has_no_rights():
+  said = run("""
+import os
+for name in ('net', 'pid', 'ipc', 'uts', 'mnt'):
+  print(os.readlink(f'/proc/self/ns/{name}'))
+print(open('/proc/self/status').read())
+""").stdout.splitlines()  # fmt: skip
+  outside = {os.readlink(f'/proc/self/ns/{name}') for name in ('net', 'pid', 'ipc', 'uts', 'mnt')}
+  assert len(outside | set(said[:5])) == 10
+  status = dict(line.split(':\t') for line in said[5:] if ':\t' in line)
+  assert {status[name] for name in ('CapPrm', 'CapEff', 'CapAmb')} == {'0' * 16}
+  assert (status['NoNewPrivs'], status['Seccomp']) == ('1', '2')
+  assert not {'0', str(os.getuid())} & set(status['Uid'].split() + status['Gid'].split())
+
+
 DAEMON = """
 import os, signal, sys, time
 if not os.fork():
