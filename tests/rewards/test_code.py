@@ -335,19 +335,25 @@ def test_forgeries(name):
 
 
 def test_the_program_cannot_hand_functions_of_python_to_the_tests():
-  """Bytes of its own instead of an answer: first `eval`, then what it would evaluate."""
+  """It takes over the conversation: first it answers with `eval`, then with what that would evaluate."""
   program = """
-import os
-def f(x):
-  result = b'g1;s4;eval' if x == 1 else b's4;4711'
-  message = b't2;s6;returnt2;' + result + b'd0;'
-  for fd in range(3, 10):
-    try: os.write(fd, len(message).to_bytes(8, 'little') + message)
-    except OSError: pass
+import fcntl, os
+for fd in range(3, 20):
+  try: mode = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+  except OSError: continue
+  if mode == os.O_RDONLY: receive_fd = fd
+  else: send_fd = fd
+results = [b'g1;s4;eval', b's4;4711']
+while True:
+  request = os.read(receive_fd, int.from_bytes(os.read(receive_fd, 8), 'little'))
+  if b's4;call' in request: result = b't2;' + results.pop(0) + b'd0;'
+  else: result = b'i1;0' if b's3;len' in request else b'o1;t2;i1;0t0;'
+  message = b't2;s6;return' + result
+  os.write(send_fd, len(message).to_bytes(8, 'little') + message)
 """
-  assert unit_tests(program, ['assert f(2) == "4711"']) == 1  # so the bytes are right
-  assert unit_tests(program, ['x = f(1)\nassert x(f(2)) == 4711']) == 0
-  assert unit_tests(program.replace('g1;s4;eval', 'g1;s3;int'), ['x = f(1)\nassert x("4711") == 4711']) == 1
+  test = ['x = f(1)\nassert x(f(2)) == 4711']
+  assert unit_tests(program.replace('g1;s4;eval', 'g1;s3;int'), test) == 1  # so the bytes are right
+  assert unit_tests(program, test) == 0
 
 
 def test_the_end_of_the_program_is_not_the_exception_that_a_test_expects():

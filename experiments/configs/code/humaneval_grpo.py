@@ -6,7 +6,11 @@ Rows have `prompt`, `canonical_solution`, `test`, `entry_point`. HumanEval itsel
 part of it is a trial of the pipeline, not a result. The sandbox needs bubblewrap (`apt install bubblewrap`).
 Data: Chen et al., 2021, https://arxiv.org/abs/2107.03374.
 
-Result: not run yet.
+Result: the pipeline, not the task: 640 completions of a random model of 1.1 M parameters, after 40 steps of
+SFT on 96 of HumanEval's problems, were run against their tests in the sandbox; none failed to be judged, one
+passed; none of 32 held-out problems was solved. 15 minutes on two busy cores (AMD EPYC), ten GRPO steps.
+
+The reference solutions of 55 of the problems all get 1; `pass`, `return True` and `return []` get 0 on all.
 """
 
 from ml_collections import ConfigDict

@@ -5,7 +5,17 @@
 `model` is a Hugging Face directory (`rlx init-model` makes a random one); `train` and `held_out` are GSM8K's
 JSONL files. Paper: https://arxiv.org/abs/2402.03300; data: https://arxiv.org/abs/2110.14168.
 
-Result: not run yet.
+Result: the pipeline, not the task: a random model of 1.25 M parameters writes `#### number` in 10 % of its
+samples at the first GRPO step and in 64 % at the twentieth; greedy held-out accuracy 0 of 64 before, 1 of 64
+after.
+
+    rlx init-model --text=gsm8k_train.jsonl --output=models/small --family=qwen2 --vocab_size=2048 \
+        --layers=4 --width=128 --heads=4 --kv_heads=2 --mlp_size=512 --context_length=512
+
+then this config with `sft.steps` 100, `steps` 20, `eval.every` and `checkpoint.every` 20: 18
+minutes on two cores (AMD EPYC) that were busy with other work. No reward function failed on any of 2,560
+samples; the largest difference between a log-prob of the sampler and of the trainer was 1e-5; the exported
+directory loads in transformers and gives the same 64 greedy tokens.
 """
 
 from ml_collections import ConfigDict
