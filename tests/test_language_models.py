@@ -118,6 +118,7 @@ def test_stopped_and_started_again_is_the_same_run(math_run, tmp_path, monkeypat
   assert (tmp_path / 'metrics.jsonl').read_bytes() == (math_run / 'metrics.jsonl').read_bytes()
 
 
+@pytest.mark.slow
 def test_overlap_is_said_in_the_metrics(tmp_path, monkeypatch):
   monkeypatch.syspath_prepend(str(ROOT / 'tests/rewards'))
   config = load(
