@@ -14,7 +14,8 @@ import jax
 import numpy as np
 
 from rlx.envs.dataset import Dataset
-from rlx.names import resolve
+from rlx.names import ConfigError, resolve
+from rlx.rewards import sandbox
 from rlx.rewards.pool import RewardFunction, RewardPool, Scores
 from rlx.types import Batch, Key, Models
 
@@ -30,11 +31,15 @@ class HostReward:
     last: what the functions said last, for people to read (columns of `log_extra`).
   """
 
-  def __init__(self, task: Dataset, make_pool: Callable[[], RewardPool], names: Sequence[str], overlap: bool):
-    self.names = tuple(names)
+  def __init__(
+      self, task: Dataset, make_pool: Callable[[], RewardPool], functions: Sequence[RewardFunction],
+      overlap: bool,
+  ):
+    self.names = tuple(function.name for function in functions)
     self.overlap = overlap
     self.last: Scores | None = None
     self._task = task
+    self._functions = tuple(functions)
     self._make_pool = make_pool
     self._pool: RewardPool | None = None  # no process before the first score
     self._only_shapes = False
@@ -66,6 +71,8 @@ class HostReward:
       completion_ids: for each, the tokens that were sampled.
     """
     if self._pool is None:
+      for function in self._functions:
+        _check_sandbox(function)
       self._pool = self._make_pool()
     texts = [self._task.decode(ids) for ids in completion_ids]
     if self._task.conversational:
@@ -155,7 +162,17 @@ def host(
   make_pool = functools.partial(
       RewardPool, built, timeout_seconds=timeout_seconds, workers=workers, rows_per_call=rows_per_call
   )
-  return HostReward(task, make_pool, [function.name for function in built], overlap)
+  return HostReward(task, make_pool, built, overlap)
+
+
+def _check_sandbox(function: RewardFunction) -> None:
+  """Refuses to begin where a function runs programs and their sandbox does not start here."""
+  if 'tier' not in function.arguments:
+    return
+  try:
+    sandbox.check(function.arguments['tier'])
+  except sandbox.SandboxError as error:
+    raise ConfigError(f'reward function {function.name!r}: {error}') from error
 
 
 def _function(name: str, section: Mapping) -> RewardFunction:

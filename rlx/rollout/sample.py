@@ -103,6 +103,7 @@ def sample(
     decoding: Decoding,
     num_slots: int = 0,
     sequence_ids: jax.Array | None = None,
+    budgets: jax.Array | None = None,
 ) -> Batch:
   """Completions of prompts, `group_size` samples each; the rows of a group are consecutive.
 
@@ -119,6 +120,7 @@ def sample(
       are of about the same length.
     sequence_ids: [P * group_size] int32 names of the sequences, which choose their noise; 0, 1, 2, ... if
       not given.
+    budgets: [P * group_size] int32, the most actions of each row, in 1..max_tokens; max_tokens if not given.
   Returns:
     A batch of B = P * group_size rows of Tp + max_tokens tokens with `tokens, valid, action_mask,
     prompt_lengths, turns, groups, truncated, sampler_logprobs`.
@@ -135,16 +137,18 @@ def sample(
     )
   if sequence_ids is None:
     sequence_ids = jnp.arange(num_rows)
+  if budgets is None:
+    budgets = jnp.full(num_rows, decoding.max_tokens)
   keys = jax.vmap(functools.partial(jax.random.fold_in, key))(sequence_ids)
   lengths = jnp.repeat(prompt_lengths, group_size)
   decode = functools.partial(_decode_in_slots, num_slots=num_slots) if num_slots else _decode_together
   tokens, logprobs = decode(
-      params, config, prompts, prompt_lengths, keys, group_size=group_size, decoding=decoding
+      params, config, prompts, prompt_lengths, keys, budgets, group_size=group_size, decoding=decoding
   )
-  return _rows(prompts, lengths, group_size, tokens, logprobs, decoding)
+  return _rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding)
 
 
-def _decode_together(params, config, prompts, prompt_lengths, keys, *, group_size, decoding):
+def _decode_together(params, config, prompts, prompt_lengths, keys, budgets, *, group_size, decoding):
   """All rows in step, until the last one has ended: tokens and log-probs [B, max_tokens]."""
   num_rows = keys.shape[0]
   hidden, prompt_kv = transformer.forward(params, config, prompts)
@@ -158,7 +162,8 @@ def _decode_together(params, config, prompts, prompt_lengths, keys, *, group_siz
   is_eos = decoding.is_eos
   cache = transformer.empty_cache(config, num_rows, max(decoding.max_tokens - 1, 1))
   out_tokens, out_logprobs = write(out_tokens, 0, tokens), write(out_logprobs, 0, logprobs)
-  carry = (jnp.int32(1), tokens, is_eos(tokens), cache, out_tokens, out_logprobs)
+  done = is_eos(tokens) | (budgets <= 1)
+  carry = (jnp.int32(1), tokens, done, cache, out_tokens, out_logprobs)
 
   def unfinished(carry):
     column, _, done, *_ = carry
@@ -173,7 +178,8 @@ def _decode_together(params, config, prompts, prompt_lengths, keys, *, group_siz
     tokens = jnp.where(done, decoding.pad_id, tokens)
     out_tokens = write(out_tokens, column, tokens)
     out_logprobs = write(out_logprobs, column, jnp.where(done, 0, logprobs))
-    return column + 1, tokens, done | is_eos(tokens), cache, out_tokens, out_logprobs
+    done |= is_eos(tokens) | (budgets <= column + 1)
+    return column + 1, tokens, done, cache, out_tokens, out_logprobs
 
   *_, out_tokens, out_logprobs = jax.lax.while_loop(unfinished, step, carry)
   return out_tokens, out_logprobs
@@ -213,23 +219,28 @@ def replay(
     tokens = forced[sequence, count]
     return tokens, _logprobs(_adjusted(params, config, decoding, hidden, count), tokens)
 
-  _, logprobs = _run_queue(params, config, prompts, lengths, draw, group_size, decoding, num_slots)
+  budgets = batch['action_mask'].sum(axis=1)
+  queue = functools.partial(_run_queue, group_size=group_size, decoding=decoding, num_slots=num_slots)
+  _, logprobs = queue(params, config, prompts, lengths, budgets, draw)
   logprobs = window(logprobs, -batch['prompt_lengths'], batch['tokens'].shape[1])
   return jnp.where(batch['action_mask'], logprobs, 0)
 
 
-def _decode_in_slots(params, config, prompts, prompt_lengths, keys, *, group_size, decoding, num_slots):
+def _decode_in_slots(
+    params, config, prompts, prompt_lengths, keys, budgets, *, group_size, decoding, num_slots
+):
   """A queue of rows through a few slots: tokens and log-probs [B, max_tokens]."""
   keys = jnp.concatenate([keys, keys[:1]])  # an empty slot draws too, for nothing
   draw = lambda hidden, sequence, count: _draw(params, config, decoding, keys[sequence], hidden, count)
-  return _run_queue(params, config, prompts, prompt_lengths, draw, group_size, decoding, num_slots)
+  queue = functools.partial(_run_queue, group_size=group_size, decoding=decoding, num_slots=num_slots)
+  return queue(params, config, prompts, prompt_lengths, budgets, draw)
 
 
-def _run_queue(params, config, prompts, prompt_lengths, draw, group_size, decoding, num_slots):
+def _run_queue(params, config, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots):
   num_rows = prompts.shape[0] * group_size
   bank = slots.read_prompts(params, config, prompts, prompt_lengths, room=decoding.max_tokens)
   end = slots.decode_queue(
-      params, config, bank, draw, decoding.is_eos,
+      params, config, bank, budgets, draw, decoding.is_eos,
       num_slots=min(num_slots, num_rows), group_size=group_size, max_tokens=decoding.max_tokens,
       pad_id=decoding.pad_id,
   )
@@ -261,7 +272,7 @@ def _logprobs(logits, tokens):
   return jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[:, None], axis=-1)[:, 0]
 
 
-def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, decoding) -> Batch:
+def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, budgets, decoding) -> Batch:
   """Prompts and completions joined into contiguous rows: completion token i stands at length + i."""
   num_rows, max_tokens = out_tokens.shape
   prompts = jnp.repeat(prompts, group_size, axis=0)
@@ -269,7 +280,7 @@ def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, decoding) -> B
   ended = jnp.cumsum(is_eos, axis=1) - is_eos > 0  # behind the first end
   columns = jnp.arange(prompts.shape[1] + max_tokens)[None]
   index = columns - lengths[:, None]  # [B, T]: which completion token stands here
-  inside = (index >= 0) & (index < max_tokens)
+  inside = (index >= 0) & (index < budgets[:, None])
   pick = lambda x: jnp.take_along_axis(x, jnp.clip(index, 0, max_tokens - 1), axis=1)
   action_mask = inside & ~pick(ended)
   prompt_tokens = jnp.pad(prompts, ((0, 0), (0, max_tokens)))
@@ -282,7 +293,7 @@ def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, decoding) -> B
       'prompt_lengths': lengths,
       'turns': jnp.where(index < 0, -1, 0),
       'groups': jnp.repeat(jnp.arange(num_rows // group_size), group_size),
-      'truncated': ~jnp.any(is_eos, axis=1),
+      'truncated': ~jnp.any(is_eos & (jnp.arange(max_tokens)[None] < budgets[:, None]), axis=1),
       'sampler_logprobs': jnp.where(action_mask, pick(out_logprobs), 0),
   }
 

@@ -56,6 +56,7 @@ def decode_queue(
     params: Params,
     config: TransformerConfig,
     bank: Bank,
+    budgets: jax.Array,
     draw,
     is_end,
     *,
@@ -70,16 +71,18 @@ def decode_queue(
     params: of the policy.
     config: its shape.
     bank: prompts, with room for `max_tokens`.
+    budgets: [P * group_size] int32, the most tokens of each sequence.
     draw: `(hidden [S, D], sequence [S], count [S]) -> (tokens [S], logprobs [S])`.
     is_end: `tokens [S] -> bool [S]`.
     num_slots: S.
     group_size: sequences a prompt; sequence i is of prompt i // group_size.
-    max_tokens: the most that a sequence may have.
+    max_tokens: the most that any sequence may have.
     pad_id: what stands behind the end of a sequence.
   Returns:
     The state at the end; `tokens` and `logprobs` have a row more than there are sequences.
   """
   num_sequences = bank.lengths.shape[0] * group_size
+  budgets = jnp.concatenate([budgets, budgets[:1]])
   prompt_of = lambda sequence: jnp.minimum(sequence // group_size, bank.lengths.shape[0] - 1)
   slots = Slots(
       sequence=jnp.full(num_slots, num_sequences, jnp.int32),
@@ -96,7 +99,7 @@ def decode_queue(
     tokens, logprobs = draw(slots.hidden, slots.sequence, slots.count)
     write = lambda array, x: array.at[slots.sequence, slots.count].set(x, mode='drop')
     count = slots.count + 1
-    ended = is_end(tokens) | (count == max_tokens) | (slots.sequence == num_sequences)
+    ended = is_end(tokens) | (count >= budgets[slots.sequence]) | (slots.sequence == num_sequences)
     positions = bank.lengths[prompt_of(slots.sequence)] + count - 1
     hidden, cache = transformer.decode_rows(params, config, tokens, positions, slots.cache)
     slots = slots._replace(

@@ -11,6 +11,8 @@ import pytest
 from rlx import reductions, types
 from rlx.advantages import groups
 from rlx.envs.dataset import dataset
+from rlx.names import ConfigError
+from rlx.rewards import sandbox
 from rlx.rewards.host import host
 
 TINY = Path(__file__).parents[2] / 'experiments/data/tiny_model'
@@ -124,3 +126,23 @@ def test_wrong_sections_are_refused(make, functions, words):
 def test_a_missing_column_is_named_before_the_run(task, make):
   with pytest.raises(ValueError, match='answer'):
     make(math={'name': 'rlx.rewards.math.math_answer', 'tolerance': 1e-6})
+
+
+def test_a_sandbox_that_is_missing_is_an_error_and_no_score(tmp_path, monkeypatch):
+  rows = [{'prompt': 'def f():', 'tests': 'assert f() == 1'}]
+  (tmp_path / 'rows.jsonl').write_text('\n'.join(map(json.dumps, rows)))
+  task = dataset(
+      directory=str(TINY), train=str(tmp_path / 'rows.jsonl'), held_out='', columns={}, chat=False, system='',
+      max_prompt_tokens=32, max_completion_tokens=8, malformed='strict',
+  )
+  section = {
+      'name': 'rlx.rewards.code.unit_tests', 'weight': 1.0, 'timeout_seconds': 1.0, 'memory_bytes': 2**28,
+      'tier': 'bubblewrap',
+  }
+  reward = host(
+      task, functions={'tests': section}, timeout_seconds=5.0, workers=1, rows_per_call=1, overlap=False
+  )
+  monkeypatch.setenv('PATH', str(tmp_path))
+  sandbox.check.cache_clear()
+  with pytest.raises(ConfigError, match='bubblewrap'):
+    reward.score(np.array([0]), [[5, 6]])

@@ -487,7 +487,7 @@ for fd in range(3, 64):
 for process in (os.getppid(), 1):
   try: resource.prlimit(process, resource.RLIMIT_NOFILE, (0, 0)); print('achieved', process)
   except OSError: pass
-print("started\\n('ok', 0, 0.0, [])")
+print("started\\n('ok', 0, 0.0, [])", flush=True)
 os._exit(7)
 """,
       tier,

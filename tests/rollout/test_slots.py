@@ -106,11 +106,29 @@ def test_no_more_steps_than_the_queue_needs(num_slots):
   bank = slots.read_prompts(PARAMS, CONFIG, PROMPTS, LENGTHS, room=decoding.max_tokens)
   keys = jax.vmap(functools.partial(jax.random.fold_in, KEY))(jnp.arange(NUM_ROWS + 1))
   draw = lambda hidden, sequence, count: engine._draw(PARAMS, CONFIG, decoding, keys[sequence], hidden, count)
+  budgets = jnp.full(NUM_ROWS, decoding.max_tokens)
   end = slots.decode_queue(
-      PARAMS, CONFIG, bank, draw, decoding.is_eos, num_slots=num_slots, group_size=GROUP_SIZE,
+      PARAMS, CONFIG, bank, budgets, draw, decoding.is_eos, num_slots=num_slots, group_size=GROUP_SIZE,
       max_tokens=decoding.max_tokens, pad_id=decoding.pad_id,
   )
   lengths = [len(row) for row in completions(drawn('plain'))]
   assert max(lengths) <= end.steps <= sum(lengths) / num_slots + max(lengths)
   if num_slots == 1:
     assert end.steps == sum(lengths)
+
+
+@pytest.mark.parametrize('num_slots', [0, 5])
+def test_a_row_ends_within_its_budget(num_slots):
+  """It is cut where the budget is spent, and is otherwise what it would have been."""
+  budgets = np.resize([1, 3, 5, 2], NUM_ROWS).astype(np.int32)
+  free = drawn('plain')
+  batch = in_slots(
+      PARAMS, CONFIG, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=DECODINGS['plain'],
+      num_slots=num_slots, budgets=budgets,
+  )
+  for row, whole, budget in zip(completions(batch), completions(free), budgets, strict=True):
+    assert row == whole[:budget]
+  cut = np.array([len(row) for row in completions(free)]) > budgets
+  np.testing.assert_array_equal(batch['truncated'], free['truncated'] | cut)
+  assert cut.any() and not cut.all()
+  np.testing.assert_array_equal(batch['sampler_logprobs'] != 0, batch['action_mask'])

@@ -1,0 +1,101 @@
+"""One GRPO step against TRL's, interleaved: A B A B in one run, CPU-seconds and wall time, ratios printed.
+
+    python3 -m venv trl && trl/bin/pip install trl==1.16.0 torch==2.13.0
+    python -m experiments.benchmarks.grpo_step --trl_python=trl/bin/python
+
+A decoder of 1.1 M parameters (4 layers, width 128, 512 tokens, tied, float32), 16 prompts of 32 tokens x 8
+samples. Workload W: exactly 64 new tokens in every sample. Workload R: lengths that both sides are made to
+take, drawn from a log-normal distribution (mean 24, at most 128). The reward is a random number and costs
+nothing on either side. Each side runs in a process of its own, which waits while the other works.
+"""
+
+import argparse
+import json
+from pathlib import Path
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+HERE = Path(__file__).parent
+PROMPTS, SAMPLES, PROMPT_TOKENS, VOCAB = 16, 8, 32, 512
+MAX_NEW = {'W': 64, 'R': 128}
+SLOTS = {'W': 0, 'R': 32}
+
+
+def lengths(workload: str) -> list[int]:
+  """New tokens of each of the 128 samples."""
+  if workload == 'W':
+    return [64] * (PROMPTS * SAMPLES)
+  sigma = 0.8
+  draws = np.random.default_rng(0).lognormal(np.log(24) - sigma**2 / 2, sigma, PROMPTS * SAMPLES)
+  return np.clip(np.round(draws), 1, 128).astype(int).tolist()
+
+
+def main() -> None:
+  arguments = _parser().parse_args()
+  with tempfile.TemporaryDirectory() as folder:
+    _write_model(Path(folder))
+    for workload in arguments.workloads:
+      (Path(folder) / 'job.json').write_text(json.dumps({
+          'lengths': lengths(workload), 'max_new': MAX_NEW[workload], 'slots': SLOTS[workload],
+          'model': f'{folder}/model', 'prompts': PROMPTS, 'samples': SAMPLES, 'prompt_tokens': PROMPT_TOKENS,
+      }))
+      sides = {
+          'rlx': [sys.executable, '-m', 'experiments.benchmarks.rlx_side', folder],
+          'trl': [arguments.trl_python, str(HERE / 'trl_side.py'), folder],
+      }
+      _print(workload, _interleaved(sides, arguments.rounds))
+
+
+def _interleaved(sides: dict[str, list[str]], rounds: int) -> dict[str, list[dict]]:
+  """What each side reports of each round; a round that compiles comes first and does not count."""
+  processes = {
+      name: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+      for name, command in sides.items()
+  }
+  reports = {name: [] for name in sides}
+  for index in range(rounds + 1):
+    for name, process in processes.items():
+      process.stdin.write('go\n')
+      process.stdin.flush()
+      line = next(line for line in process.stdout if line.startswith('{'))
+      if index:
+        reports[name].append(json.loads(line))
+  for process in processes.values():
+    process.stdin.close()
+    process.wait()
+  return reports
+
+
+def _print(workload: str, reports: dict[str, list[dict]]) -> None:
+  for what in ('generate', 'step'):
+    for unit in ('cpu', 'wall'):
+      values = {name: np.median([row[f'{what}_{unit}'] for row in rows]) for name, rows in reports.items()}
+      shown = '  '.join(f'{name} {value:.2f} s' for name, value in values.items())
+      ratio = values['rlx'] / values['trl']
+      print(f'{workload} {what:<9}{unit:<5}{shown}  rlx / trl {ratio:.2f}', flush=True)
+
+
+def _write_model(folder: Path) -> None:
+  from experiments.init_model import init_model
+
+  text = folder / 'text.txt'
+  text.write_text(' '.join(f'{i} and {i * i}' for i in range(4000)))
+  init_model(
+      [text], folder / 'model', family='qwen2', vocab_size=VOCAB, layers=4, width=128, heads=4, kv_heads=2,
+      mlp_size=512, context_length=256, chat_template='none', seed=0, dtype='float32',
+  )
+
+
+def _parser() -> argparse.ArgumentParser:
+  parser = argparse.ArgumentParser(description='GRPO steps of rlx and TRL in turn.')
+  parser.add_argument('--trl_python', required=True, help='the interpreter of an environment with TRL')
+  parser.add_argument('--workloads', default='WR', help='of W and R')
+  parser.add_argument('--rounds', type=int, default=5)
+  return parser
+
+
+if __name__ == '__main__':
+  main()

@@ -1,0 +1,85 @@
+"""The half of `grpo_step.py` that is rlx: answers each 'go' with what generation and step cost."""
+
+import functools
+import json
+from pathlib import Path
+import resource
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rlx import optimizers
+from rlx.algorithms.grpo import grpo
+from rlx.models import hf
+from rlx.rollout import sample as engine
+from rlx.rollout.sample import Decoding
+from rlx.step import make_train_step
+from rlx.types import State
+
+
+def main(folder: str) -> None:
+  job = json.loads((Path(folder) / 'job.json').read_text())
+  config = hf.hf(
+      directory=job['model'], context_length=256, dtype='float32', param_dtype='float32', remat=False
+  )
+  params = hf.load(job['model'], config)
+  sample, train_step, state = _programs(job, config, params)
+  for _ in sys.stdin:
+    row = {}
+    out, cost = _timed(lambda: sample(state.params['policy'], jax.random.key(time.time_ns() % 2**31)))
+    row |= {f'generate_{unit}': value for unit, value in cost.items()}
+    counts = np.asarray(out['action_mask'].sum(axis=1)).tolist()
+    assert counts == job['lengths'], 'the lengths were not kept'
+    (state, _), cost = _timed(lambda state=state: train_step(state))
+    row |= {f'step_{unit}': value for unit, value in cost.items()}
+    print(json.dumps(row), flush=True)
+
+
+def _programs(job, config, params):
+  """The compiled rollout, the compiled step, and the state."""
+  decoding = Decoding(
+      max_tokens=job['max_new'], min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, eos_ids=(), pad_id=0
+  )
+  budgets = jnp.array(job['lengths'], jnp.int32)  # no end token: rows end where they are told to
+  shape = (job['prompts'], job['prompt_tokens'])
+  prompts = jax.random.randint(jax.random.key(1), shape, 3, config.vocab_size)
+  lengths = jnp.full(job['prompts'], job['prompt_tokens'], jnp.int32)
+  sample = functools.partial(
+      engine.sample, config=config, prompts=prompts, prompt_lengths=lengths, group_size=job['samples'],
+      decoding=decoding, num_slots=job['slots'], budgets=budgets,
+  )
+
+  def rollout(models, world, key):
+    return sample(models['policy'], key=key), world
+
+  def reward(models, batch, key):
+    return {**batch, 'rewards': jax.random.uniform(key, (len(job['lengths']),))}
+
+  score = lambda params, batch: engine.score(params, config, batch, decoding=decoding, chunk_size=2048)
+  algorithm = grpo(rollout, reward, score, clip_low=0.2, clip_high=0.2, kl_coef=0.0, entropy_coef=0.0)
+  optimizer = optimizers.adamw(
+      learning_rate=1e-5, warmup_steps=0, decay_steps=0, final_fraction=1.0, b1=0.9, b2=0.95, eps=1e-8,
+      weight_decay=0.0, clip_norm=1.0,
+  )
+  step = make_train_step(algorithm, optimizer, epochs=1, minibatches=1, microbatches=4)
+  models = {'policy': params}
+  state = State(
+      step=jnp.int32(0), params=models, slow={}, opt_state=optimizer.init(models), world={},
+      key=jax.random.key(0),
+  )
+  return jax.jit(lambda params, key: sample(params, key=key)), jax.jit(step, donate_argnums=0), state
+
+
+def _timed(function):
+  """The result, and CPU-seconds of all threads and wall time."""
+  usage = lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+  cpu, wall = usage(), time.monotonic()
+  result = jax.block_until_ready(function())
+  return result, {'cpu': usage() - cpu, 'wall': time.monotonic() - wall}
+
+
+if __name__ == '__main__':
+  main(sys.argv[1])
