@@ -164,6 +164,7 @@ def _continue_from(directory, shapes):
     train.begin(other, 0, {}, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which('bwrap') is None, reason='needs bubblewrap')
 def test_code_is_run_against_tests(tmp_path):
   outcome = train.train(load('code/humaneval_grpo'), tmp_path, quiet=True, command='rlx')
@@ -171,6 +172,7 @@ def test_code_is_run_against_tests(tmp_path):
   assert outcome.finished and {'rewards/tests', 'eval/tests'} <= last.keys() and last['reward/failed'] == 0
 
 
+@pytest.mark.slow
 def test_conversations_are_learned(tmp_path):
   outcome = train.train(load('sft/chat'), tmp_path, quiet=True, command='rlx')
   rows = read_metrics(tmp_path / 'metrics.jsonl')

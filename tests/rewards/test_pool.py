@@ -364,10 +364,11 @@ def wait_for_pids(path, count):
 
 
 A_RUN = """
-import os, sys, time
+import os, signal, sys, time
 from rlx.rewards.pool import RewardFunction, RewardPool
 from tests.rewards import hostile_rewards
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 path, forks = sys.argv[1:]
 function = RewardFunction(
     name='hostile', function=hostile_rewards.starts_a_program, weight=1.0, arguments={}
