@@ -25,14 +25,14 @@ from trl import GRPOConfig, GRPOTrainer
 class Forced(LogitsProcessor):
   """The end token exactly where each row is to end."""
 
-  def __init__(self, lengths, eos_id, prompt_length):
-    self.lengths, self.eos_id, self.prompt_length = torch.tensor(lengths), eos_id, prompt_length
+  def __init__(self, lengths, eos_ids, prompt_length):
+    self.lengths, self.eos_ids, self.prompt_length = torch.tensor(lengths), eos_ids, prompt_length
 
   def __call__(self, input_ids, scores):
     last = input_ids.shape[1] - self.prompt_length == self.lengths - 1
-    scores[:, self.eos_id] = -torch.inf
+    scores[:, self.eos_ids] = -torch.inf
     scores[last] = -torch.inf
-    scores[last, self.eos_id] = 0
+    scores[last, self.eos_ids[0]] = 0
     return scores
 
 
@@ -68,17 +68,18 @@ def main(folder):
   job = json.loads((pathlib.Path(folder) / 'job.json').read_text())
   tokenizer = AutoTokenizer.from_pretrained(job['model'])
   model = AutoModelForCausalLM.from_pretrained(job['model'], dtype=torch.float32)
-  turns = Turns()
+  turns, eos_ids = Turns(), model.generation_config.eos_token_id  # rows end at any of these
   generate = model.generate
 
   def timed(*args, **kwargs):
     ids = kwargs['input_ids']
-    forced = Forced(job['lengths'], tokenizer.eos_token_id, ids.shape[1])
+    forced = Forced(job['lengths'], eos_ids, ids.shape[1])
     clock = Clock()
     out = generate(*args, **kwargs, logits_processor=LogitsProcessorList([forced]))
     turns.row |= clock.read('generate')
     assert ids.shape == (len(job['lengths']), job['prompt_tokens']), ids.shape
-    assert out.shape[1] - ids.shape[1] == max(job['lengths']), out.shape
+    ends = torch.isin(out[:, ids.shape[1] :], torch.tensor(eos_ids)).int().argmax(dim=1) + 1
+    assert ends.tolist() == job['lengths'], 'the lengths were not kept'
     return out
 
   model.generate = timed
