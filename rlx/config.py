@@ -416,7 +416,8 @@ def _build_stage(config, name, model, mesh, tasks) -> Stage:
   parts = _parts(config, section, model, tasks)
   decoding_fields = {field.name for field in dataclasses.fields(Decoding)} - {'eos_ids', 'pad_id'}
   _require_keys(section.decoding.keys(), decoding_fields, 'decoding', 'Decoding')
-  if parts['task']().vocab_size > model.vocab_size:
+  words, task = model.vocab_size, parts['task']()
+  if task.vocab_size > words or (isinstance(task, Task) and task.vocab_size != words):
     raise ConfigError(f'config.{name}.data has another alphabet than config.data; stages share one model')
   algorithm = call(
       resolve(section.algorithm.name, 'rlx.algorithms'), section.algorithm, 'algorithm', parts
