@@ -35,5 +35,5 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.reward.rows_per_call = 1  # a program that hangs costs its row alone
   config.eval.accuracy = 'tests'
-  config.eval.problems = 4 if config.steps < 10 else 32
+  config.eval.problems //= 2  # each is a program to run
   return config

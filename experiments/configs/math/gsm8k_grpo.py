@@ -61,7 +61,7 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
   }
   config.optimizer.learning_rate = 1e-4  # of a small model; 1e-6 for a pretrained one
   config.optimizer.decay_steps = 0
-  problems = 8 if smoke else 64
+  problems = config.eval.problems
   every = 2 if smoke else 50
   config.eval = {'name': 'rewarded', 'every': every, 'problems': problems, 'accuracy': 'math'}
   return config

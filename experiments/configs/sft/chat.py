@@ -4,7 +4,9 @@
 
 Only what the assistant says is learned, its end-of-turn token included.
 
-Result: not run yet.
+Result: without arguments, the 30 thousand parameters in `experiments/data` on 32 made-up conversations:
+held-out loss 6.47 -> 0.81 nats a token; it answers in form, mostly with the wrong sum. 16 s on two cores (AMD
+EPYC).
 """
 
 from ml_collections import ConfigDict
