@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
   argv = sys.argv[1:] if argv is None else argv
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
   _use_compilation_cache()
-  from rlx.names import ConfigError  # after the environment is set: these import jax
+  from rlx.errors import ConfigError  # after the environment is set: these import jax
 
   try:
     if argv and argv[0] in COMMANDS:
@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _override(argument: str) -> tuple[str, str]:
-  from rlx.config import ConfigError
+  from rlx.errors import ConfigError
 
   name, equals, value = argument.partition('=')
   if not name.startswith('--config.') or not equals:

@@ -18,7 +18,7 @@ renames the step can put digests of its files inside. Importing orbax costs 0.2 
 One process copies whole arrays: a run over several hosts needs another `_copy_to_host`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 import concurrent.futures
 import hashlib
 import itertools
@@ -36,6 +36,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import xxhash
 
+from rlx.errors import some
 from rlx.types import State
 
 Arrays = dict[str, np.ndarray]  # by path in the state
@@ -254,7 +255,7 @@ def _named_leaves(tree: Any) -> dict[str, Any]:
   names = [jax.tree_util.keystr(path, simple=True, separator='/') for path, _ in leaves]
   if len(set(names)) < len(names):
     twice = {name for name in names if names.count(name) > 1}
-    raise ValueError(f'two arrays of the state have the same path, rename one: {_some(sorted(twice))}')
+    raise ValueError(f'two arrays of the state have the same path, rename one: {some(sorted(twice))}')
   return dict(zip(names, (leaf for _, leaf in leaves), strict=True))
 
 
@@ -307,14 +308,9 @@ def _check_fit(step: int, found: Mapping[str, dict], wanted: Mapping[str, dict])
   wrong += [f'{path} is {text(found[path])}, not {text(wanted[path])}' for path in both]
   if wrong:
     raise ValueError(
-        f'the checkpoint of step {step} does not fit this run: {_some(wrong)}; resume with the config that '
+        f'the checkpoint of step {step} does not fit this run: {some(wrong)}; resume with the config that '
         'saved it, or use another directory'
     )
-
-
-def _some(items: Sequence[str]) -> str:
-  """The first few of a list, and how many more there are."""
-  return '; '.join(items[:6]) + (f' and {len(items) - 6} more' if len(items) > 6 else '')
 
 
 def environment() -> dict[str, Any]:

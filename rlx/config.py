@@ -29,11 +29,12 @@ import optax
 from rlx import sharding, step
 from rlx.envs.dataset import Dataset
 from rlx.envs.text import Task
+from rlx.errors import ConfigError
 from rlx.evaluate import Evaluation
 from rlx.models import heads, hf, lora, transformer
 from rlx.models.lora import Lora
 from rlx.models.transformer import TransformerConfig
-from rlx.names import ConfigError, resolve
+from rlx.names import resolve
 from rlx.rewards.host import HostReward
 from rlx.rollout import sample
 from rlx.rollout.sample import Decoding

@@ -106,19 +106,8 @@ def rewarded(
     metrics['eval/failed'] = float(sum(x.sum() for x in scores.failed.values()))
     right = scores.values[accuracy] == 1
     metrics['eval/accuracy'] = float(right.mean())  # what could not be scored was not right
-    rows = asked['rows'][:transcripts]
-    shown = [
-        {
-            'prompt': task.decode(prompt[:length]),
-            'completion': task.decode(completion),
-            'solution': solution,
-            'correct': bool(correct),
-        }
-        for prompt, length, completion, solution, correct in zip(
-            asked['prompts'], asked['prompt_lengths'], tokens, task.solutions(rows), right, strict=False
-        )
-    ]
-    return metrics, shown
+    texts = [task.decode(row) for row in tokens[:transcripts]]
+    return metrics, _transcripts(task, asked, texts, right)
 
   return Evaluation(ask=ask, read=read)
 
@@ -153,18 +142,24 @@ def likelihood(
   def read(answer):
     metrics, completions, counts = answer
     texts = [task.decode(row[:count]) for row, count in zip(completions, counts, strict=True)]
-    transcripts = [
-        {
-            'prompt': task.decode(prompt[:length]), 'completion': text, 'solution': solution,
-            'correct': text.strip() == solution.strip(),
-        }
-        for prompt, length, text, solution in zip(
-            shown['prompts'], shown['prompt_lengths'], texts, task.solutions(shown['rows']), strict=True
-        )
-    ]
-    return {name: float(x) for name, x in metrics.items()}, transcripts
+    solutions = task.solutions(shown['rows'])
+    right = [text.strip() == solution.strip() for text, solution in zip(texts, solutions, strict=True)]
+    return {name: float(x) for name, x in metrics.items()}, _transcripts(task, shown, texts, right)
 
   return Evaluation(ask=ask, read=read)
+
+
+def _transcripts(task: Dataset, asked: Batch, texts: list[str], right) -> list[dict]:
+  """Of the first held-out rows that were asked, as many as there are texts."""
+  prompts = [
+      task.decode(prompt[:length])
+      for prompt, length in zip(asked['prompts'], asked['prompt_lengths'], strict=True)
+  ]
+  solutions = task.solutions(asked['rows'][: len(texts)])
+  return [
+      {'prompt': prompt, 'completion': text, 'solution': solution, 'correct': bool(correct)}
+      for prompt, text, solution, correct in zip(prompts, texts, solutions, right, strict=False)
+  ]
 
 
 def _greedy(params, config, decoding: Decoding, asked: Batch) -> Batch:

@@ -3,9 +3,9 @@
 import logging
 import os
 from pathlib import Path
-import shutil
 
-from rlx.config import ConfigError, Run
+from rlx.config import Run
+from rlx.errors import ConfigError
 from rlx.models import hf, lora
 from rlx.types import State
 
@@ -22,18 +22,21 @@ def export(run: Run, state: State, stage: int, directory: Path) -> tuple[Path, .
       PEFT's format can express it. What stands there from an earlier export is replaced.
   Returns:
     The directories that were written; none for a model that is described by the config alone.
+  Raises:
+    ConfigError: something else than an earlier export stands in `model/`.
   """
   if run.config.model.name != 'hf' or run.population > 1:
     return ()
   source, how = run.config.model.directory, run.stages[stage].lora
   model, adapter = Path(directory) / 'model', Path(directory) / 'adapter'
-  _replace(model)
+  adapters = state.params.get('adapters')
+  policy = state.models['policy'] if how is None else lora.merge(state.slow['base'], adapters, how)
+  try:
+    hf.export(source, model, policy, run.model)
+  except ValueError as error:
+    raise ConfigError(str(error)) from error
   if how is None:
-    hf.export(source, model, state.models['policy'], run.model)
     return (model,)
-  adapters = state.params['adapters']
-  hf.export(source, model, lora.merge(state.slow['base'], adapters, how), run.model)
-  _replace(adapter)
   try:
     lora.save_peft(
         adapter, adapters, how, run.model, family=hf.family_of(source), base_model=os.path.abspath(source)
@@ -42,12 +45,3 @@ def export(run: Run, state: State, stage: int, directory: Path) -> tuple[Path, .
     _logger.warning(f'{adapter} is left out: {error}')
     return (model,)
   return model, adapter
-
-
-def _replace(directory: Path) -> None:
-  """Removes an earlier export, and nothing that is not one."""
-  if not directory.exists():
-    return
-  if not (directory / 'config.json').exists() and not (directory / 'adapter_config.json').exists():
-    raise ConfigError(f'{directory} is in the way and is no exported model; move it, or choose another place')
-  shutil.rmtree(directory)

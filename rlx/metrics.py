@@ -27,6 +27,7 @@ def describe(batch: Batch) -> Metrics:
     metrics |= {
         'tokens/actions': lengths.sum(),
         'tokens/response_mean': lengths.mean(),
+        'tokens/response_min': lengths.min(),
         'tokens/response_max': lengths.max(),
     }
   if 'truncated' in batch:

@@ -5,9 +5,7 @@ import difflib
 import importlib
 import pkgutil
 
-
-class ConfigError(ValueError):
-  """A config that cannot run: one line with the value, the limit and what to do."""
+from rlx.errors import ConfigError
 
 
 def resolve(name: str, package: str) -> Callable:

@@ -23,7 +23,8 @@ import numpy as np
 from rlx import config as configs
 from rlx import export, report, sharding, step
 from rlx.checkpoint import Checkpoints, environment
-from rlx.config import ConfigError, Run, Stage
+from rlx.config import Run, Stage
+from rlx.errors import ConfigError
 from rlx.types import Batch, Key, Models, State
 from rlx.writers import LiveLine, MetricsWriter, read_metrics, summarise_population, write_atomically
 

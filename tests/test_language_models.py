@@ -237,6 +237,15 @@ def test_export_of_an_unfinished_run(math_run, tmp_path):
   assert (tmp_path / 'model' / name).read_bytes() == (math_run / 'model' / name).read_bytes()
 
 
+def test_an_export_takes_nobody_elses_place(math_run, tmp_path, capsys):
+  theirs = tmp_path / 'model' / 'config.json'
+  theirs.parent.mkdir()
+  theirs.write_text('{"mine": 1}')
+  command = ['export', f'--workdir={math_run}', f'--output={tmp_path}']
+  assert launch.main(command) == launch.EXIT_DO_NOT_RETRY
+  assert 'not written by rlx' in capsys.readouterr().err and theirs.read_text() == '{"mine": 1}'
+
+
 @pytest.mark.parametrize(
     'arguments, words',
     [

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 import numpy as np
 
+from rlx.errors import some
 from rlx.models import hf_config, safetensors, transformer
 from rlx.models.hf_config import config_json
 from rlx.models.safetensors import Stored, Written
@@ -279,7 +280,7 @@ def _find(directory: Path, table: Sequence[Tensor]) -> dict[str, Stored]:
     found = ', '.join(sorted(path.name for path in directory.iterdir())[:10])
     raise ValueError(f'{directory} has neither {_WEIGHTS} nor {_INDEX}; it has {found}')
   if absent := [name for name in files if not (directory / name).exists()]:
-    raise ValueError(f'{directory} lacks {len(absent)} of {len(files)} files of its index: {_list(absent)}')
+    raise ValueError(f'{directory} lacks {len(absent)} of {len(files)} files of its index: {some(absent)}')
   stored = {}
   for name in files:
     stored |= safetensors.read_header(directory / name)[0]
@@ -323,18 +324,13 @@ def _check_tensors(directory, family, config, table, stored):
       if name in stored and stored[name].dtype not in safetensors.FLOATS
   ]
   if problems:
-    raise ValueError(f'the tensors of {directory} are not those of this {family} config: {_list(problems)}')
+    raise ValueError(f'the tensors of {directory} are not those of this {family} config: {some(problems)}')
   embedding, head = stored[table[0].name], stored.get('lm_head.weight')
   if config.tied and head is not None and not head.equals(embedding):
     raise ValueError(
         f'{directory}: lm_head.weight is not the embedding, though config.json says tie_word_embeddings; set '
         'that to false'
     )
-
-
-def _list(items: Sequence[str], most: int = 10) -> str:
-  rest = f'; and {len(items) - most} more' if len(items) > most else ''
-  return '; '.join(items[:most]) + rest
 
 
 # --- writing ----------------------------------------------------------------------------------------------
@@ -464,7 +460,7 @@ def _check_params(leaves, config):
       if path in found and found[path] != shape
   ]
   if problems:
-    raise ValueError(f'the parameters are not those of the config (merge adapters first): {_list(problems)}')
+    raise ValueError(f'the parameters are not those of the config (merge adapters first): {some(problems)}')
 
 
 def _is_ours(directory: Path) -> bool:

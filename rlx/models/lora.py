@@ -33,6 +33,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rlx.errors import some
 from rlx.models import hf, safetensors, transformer
 from rlx.models.transformer import Params, TransformerConfig
 from rlx.types import Algorithm, Models
@@ -240,7 +241,7 @@ def save_peft(
   leaves, shapes = _flatten(adapters), _adapter_shapes(config, lora)
   if (found := {path: leaf.shape for path, leaf in leaves.items()}) != shapes:
     differ = sorted(path for path in {**found, **shapes} if found.get(path) != shapes.get(path))
-    raise ValueError(f'the adapters are not those of this config and lora; these differ: {_some(differ)}')
+    raise ValueError(f'the adapters are not those of this config and lora; these differ: {some(differ)}')
   table = _peft_table(family, config, lora, shapes)
   fetch = lambda row, index: row.from_leaf(np.asarray(leaves[row.leaf][index]))
   outgoing = [
@@ -288,7 +289,7 @@ def load_peft(
       if name in stored and stored[name].shape != shape
   ]
   if problems:
-    raise ValueError(f'{directory / _WEIGHTS} does not fit its settings and the model: {_some(problems)}')
+    raise ValueError(f'{directory / _WEIGHTS} does not fit its settings and the model: {some(problems)}')
   leaves = {row.leaf: _load_leaf(row, config, stored, shapes[row.leaf]) for row in table}
   return _unflatten({path: jnp.asarray(leaf) for path, leaf in leaves.items()}), lora
 
@@ -377,7 +378,7 @@ def _check_expressible(family, config, in_base: Mapping[str, hf.Tensor], shapes:
     elif path not in targets and others - trained:
       problems.append(f'{path} is trained without {", ".join(sorted(others - trained))} of the same module')
   if problems:
-    raise ValueError(f'PEFT cannot express this for {family}: {_some(problems)}')
+    raise ValueError(f'PEFT cannot express this for {family}: {some(problems)}')
 
 
 def _read_settings(settings: Mapping[str, Any], family: str, config: TransformerConfig) -> Lora:
@@ -440,10 +441,6 @@ def _leaves_of(field: str, patterns: Sequence[str], matches: Callable, rows, con
 
 def _module(tensor_name: str) -> str:
   return tensor_name.rpartition('.')[0]
-
-
-def _some(items: Sequence[str], most: int = 10) -> str:
-  return '; '.join(items[:most]) + (f'; and {len(items) - most} more' if len(items) > most else '')
 
 
 # --- paths and shapes ---------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ import jax
 import numpy as np
 
 from rlx.envs.dataset import Dataset
-from rlx.names import ConfigError, resolve
+from rlx.errors import ConfigError
+from rlx.names import resolve
 from rlx.rewards import sandbox
 from rlx.rewards.pool import RewardFunction, RewardPool, Scores
 from rlx.types import Batch, Key, Models
