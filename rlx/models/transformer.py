@@ -286,21 +286,23 @@ def decode_rows(
   """One decoding step of rows that are at different places: the hidden states that predict what follows.
 
   Token t of a row has its keys and values at column t of the cache, prompt and decoded alike. What stands
-  behind a row's newest token is masked by its position, but must be finite: 0 times NaN is NaN.
+  behind a token is masked by its position, but must be finite: 0 times NaN is NaN.
 
   Args:
     params: from `init`.
     config: the shape.
-    tokens: [S] int32, the newest token of each row.
-    positions: [S] int32, where it stands; its keys and values are written there.
+    tokens: [S, N] int32, the newest tokens of each row; N is 1 but where several are tried at once.
+    positions: [S] int32, where the first of them stands; their keys and values are written from there on,
+      as far as the cache goes.
     cache: `KV` with [L, S, columns, ...]; carried and updated in place.
   Returns:
-    [S, D] hidden states and the updated cache.
+    [S, N, D] hidden states and the updated cache.
   """
-  num_rows = tokens.shape[0]
-  positions = positions[:, None]
-  columns = jnp.broadcast_to(jnp.arange(cache.keys.shape[2])[None], (num_rows, cache.keys.shape[2]))
-  rows = jnp.arange(num_rows)
+  num_rows, num_tokens = tokens.shape
+  num_columns = cache.keys.shape[2]
+  positions = positions[:, None] + jnp.arange(num_tokens)[None]
+  columns = jnp.broadcast_to(jnp.arange(num_columns)[None], (num_rows, num_columns))
+  rows = jnp.arange(num_rows)[:, None]
 
   def layer(carry, inputs):
     x, cache = carry
@@ -308,16 +310,16 @@ def decode_rows(
     seen = _visible(positions, columns, reach)
 
     def attend(query, key, value):
-      write = lambda old, new: old.at[index, rows, positions[:, 0]].set(new[:, 0].astype(old.dtype))
+      write = lambda old, new: old.at[index, rows, positions].set(new.astype(old.dtype), mode='drop')
       updated = KV(write(cache.keys, key), write(cache.values, value))
       return _attention(config, query, [(updated.keys[index], updated.values[index], seen)]), updated
 
     return _block(weights, config, x, positions, turns, attend), None
 
-  x = _embed(params, config, tokens[:, None], positions)
+  x = _embed(params, config, tokens, positions)
   layers = (params['layers'], *_layer_pattern(config), jnp.arange(config.num_layers))
   (x, cache), _ = jax.lax.scan(layer, (x, cache), layers)
-  return _norm(params['final_norm'], config, x)[:, 0], cache
+  return _norm(params['final_norm'], config, x), cache
 
 
 def unembedding(params: Params) -> jax.Array:

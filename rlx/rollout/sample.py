@@ -237,13 +237,11 @@ def _decode_in_slots(
 
 
 def _run_queue(params, config, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots):
-  num_rows = prompts.shape[0] * group_size
-  bank = slots.read_prompts(params, config, prompts, prompt_lengths, room=decoding.max_tokens)
-  end = slots.decode_queue(
-      params, config, bank, budgets, draw, decoding.is_eos,
-      num_slots=min(num_slots, num_rows), group_size=group_size, max_tokens=decoding.max_tokens,
-      pad_id=decoding.pad_id,
-  )
+  num_rows, columns = prompts.shape[0] * group_size, prompts.shape[1] + decoding.max_tokens
+  bank = slots.read_prompts(params, config, prompts, prompt_lengths, columns=columns)
+  queue = slots.fresh(prompt_lengths, budgets, group_size=group_size, max_tokens=decoding.max_tokens)
+  begun = slots.begin(config, bank, queue, num_slots=min(num_slots, num_rows))
+  end = slots.run(params, config, bank, queue, begun, draw, decoding.is_eos)
   return end.tokens[:-1], end.logprobs[:-1]
 
 

@@ -86,9 +86,9 @@ def test_what_a_slot_held_before_is_never_read(monkeypatch):
   empty, refill = transformer.empty_cache, slots._refill
   poison = lambda cache, where: jax.tree.map(lambda a: jnp.where(where, jnp.nan, a), cache)
 
-  def refill_poisoned(state, bank, num_sequences, prompt_of):
-    ended = (state.sequence == num_sequences)[None, :, None, None, None]
-    return refill(state._replace(cache=poison(state.cache, ended)), bank, num_sequences, prompt_of)
+  def refill_poisoned(state, bank, queue):
+    ended = (state.sequence == NUM_ROWS)[None, :, None, None, None]
+    return refill(state._replace(cache=poison(state.cache, ended)), bank, queue)
 
   monkeypatch.setattr(transformer, 'empty_cache', lambda *a: poison(empty(*a), True))
   monkeypatch.setattr(slots, '_refill', refill_poisoned)
@@ -99,22 +99,42 @@ def test_what_a_slot_held_before_is_never_read(monkeypatch):
   np.testing.assert_allclose(batch['sampler_logprobs'], expected['sampler_logprobs'], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize('num_slots', [1, 4, NUM_ROWS])
-def test_no_more_steps_than_the_queue_needs(num_slots):
-  """A slot is empty only when the queue is: the mean load of a slot and, at most, the longest row behind."""
-  decoding = DECODINGS['plain']
-  bank = slots.read_prompts(PARAMS, CONFIG, PROMPTS, LENGTHS, room=decoding.max_tokens)
+def queue_of(decoding, num_slots):
+  """Bank, queue, state at the beginning and `run(state, until)` of the test's sequences."""
+  columns = PROMPTS.shape[1] + decoding.max_tokens
+  bank = slots.read_prompts(PARAMS, CONFIG, PROMPTS, LENGTHS, columns=columns)
   keys = jax.vmap(functools.partial(jax.random.fold_in, KEY))(jnp.arange(NUM_ROWS + 1))
   draw = lambda hidden, sequence, count: engine._draw(PARAMS, CONFIG, decoding, keys[sequence], hidden, count)
   budgets = jnp.full(NUM_ROWS, decoding.max_tokens)
-  end = slots.decode_queue(
-      PARAMS, CONFIG, bank, budgets, draw, decoding.is_eos, num_slots=num_slots, group_size=GROUP_SIZE,
-      max_tokens=decoding.max_tokens, pad_id=decoding.pad_id,
-  )
+  queue = slots.fresh(LENGTHS, budgets, group_size=GROUP_SIZE, max_tokens=decoding.max_tokens)
+
+  @functools.partial(jax.jit, static_argnums=1)
+  def run(state, num_steps=1000):
+    until = lambda slots: slots.steps >= num_steps
+    return slots.run(PARAMS, CONFIG, bank, queue, state, draw, decoding.is_eos, until=until)
+
+  return slots.begin(CONFIG, bank, queue, num_slots=num_slots), run
+
+
+@pytest.mark.parametrize('num_slots', [1, 4, NUM_ROWS])
+def test_no_more_steps_than_the_queue_needs(num_slots):
+  """A slot is empty only when the queue is: the mean load of a slot and, at most, the longest row behind."""
+  state, run = queue_of(DECODINGS['plain'], num_slots)
+  end = run(state)
   lengths = [len(row) for row in completions(drawn('plain'))]
   assert max(lengths) <= end.steps <= sum(lengths) / num_slots + max(lengths)
+  assert end.counts[:-1].tolist() == lengths and end.ended.all()
   if num_slots == 1:
     assert end.steps == sum(lengths)
+
+
+def test_stopped_anywhere_it_goes_on_as_if_it_had_not_been():
+  state, run = queue_of(DECODINGS['plain'], 4)
+  whole = run(state)
+  for num_steps in (1, 3, 6):
+    stopped = run(state, num_steps)
+    assert stopped.steps == num_steps and not stopped.ended.all()
+    jax.tree.map(np.testing.assert_array_equal, run(stopped), whole)
 
 
 @pytest.mark.parametrize('num_slots', [0, 5])
