@@ -2,6 +2,7 @@
 
 `linear_logprob` is the last matrix product, the softmax and the look-up of the target in one operation that
 walks over the tokens in chunks, forward and backward: of the [N, V] logits only [chunk, V] exists at a time.
+Where the tokens that count stand in front, the chunks behind them are skipped.
 `linear_logprob_reference.py` says the same in four lines and serves the tests.
 """
 
@@ -37,6 +38,7 @@ def linear_logprob(
     *,
     chunk_size: int,
     adjust: Adjust = keep_logits,
+    num_counted: jax.Array | None = None,
 ) -> TokenStatistics:
   """Log-probability, entropy and log-sum-exp of softmax(adjust(hidden @ unembedding.T)).
 
@@ -47,6 +49,9 @@ def linear_logprob(
     chunk_size: tokens whose logits exist at one time.
     adjust: `(logits [C, V] float32, targets [C]) -> logits`, e.g. a temperature or a top-p filter, which
       marks what it leaves out with -inf; it must keep the targets.
+    num_counted: [] int32; only the first so many tokens count. Those behind them have zeros for statistics
+      and gradients whatever they hold, and chunks of them cost nothing; under `vmap` over the number they are
+      computed and thrown away. All count if not given.
   Returns:
     Three [N] float32 arrays.
   """
@@ -54,9 +59,16 @@ def linear_logprob(
   num_tokens = targets.shape[0]
   chunk_size = min(chunk_size, num_tokens)
   padding = -num_tokens % chunk_size
+  counted = None
+  if num_counted is not None:
+    chex.assert_rank(num_counted, 0)
+    counted = jnp.arange(num_tokens) < num_counted
+    hidden = jnp.where(counted[:, None], hidden, 0)  # a chunk may count in part, and the rest be NaN
+    targets = jnp.where(counted, targets, 0)
+    counted = jnp.pad(counted, (0, padding))
   hidden = jnp.pad(hidden, ((0, padding), (0, 0)))
   targets = jnp.pad(targets, (0, padding))
-  statistics = _chunked(chunk_size, adjust, hidden, unembedding, targets)
+  statistics = _chunked(chunk_size, adjust, hidden, unembedding, targets, counted)
   return TokenStatistics(*(x[:num_tokens] for x in statistics))
 
 
@@ -74,47 +86,73 @@ def _statistics(logits, targets) -> TokenStatistics:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _chunked(chunk_size, adjust, hidden, unembedding, targets) -> TokenStatistics:
+def _chunked(chunk_size, adjust, hidden, unembedding, targets, counted) -> TokenStatistics:
+  """`counted` [N] bool: True on the tokens in front that count; None where all do."""
   weights = unembedding.astype(hidden.dtype)
 
   def chunk(x):
-    hidden, targets = x
-    return _statistics(adjust(_logits(hidden, weights), targets), targets)
+    hidden, targets, counted = x
+    compute = lambda: _masked(counted, _statistics(adjust(_logits(hidden, weights), targets), targets))
+    nothing = lambda: TokenStatistics(*[jnp.zeros(chunk_size, jnp.float32)] * 3)
+    return _if_any(counted, compute, nothing)
 
-  split = lambda x: x.reshape(-1, chunk_size, *x.shape[1:])
-  return jax.tree.map(lambda x: x.reshape(-1), jax.lax.map(chunk, (split(hidden), split(targets))))
+  parts = _split(chunk_size, (hidden, targets, counted))
+  return jax.tree.map(lambda x: x.reshape(-1), jax.lax.map(chunk, parts))
 
 
-def _chunked_forward(chunk_size, adjust, hidden, unembedding, targets):
-  statistics = _chunked(chunk_size, adjust, hidden, unembedding, targets)
-  return statistics, (hidden, unembedding, targets, statistics.entropy)
+def _split(chunk_size, arrays):
+  """The arrays [N, ...] as [N / chunk_size, chunk_size, ...]."""
+  return jax.tree.map(lambda x: x.reshape(-1, chunk_size, *x.shape[1:]), arrays)
+
+
+def _masked(counted, statistics):
+  """The statistics with zeros where a token does not count."""
+  return statistics if counted is None else TokenStatistics(*(jnp.where(counted, x, 0) for x in statistics))
+
+
+def _if_any(counted, compute, skip):
+  """compute() where a token of the chunk counts, else skip()."""
+  return compute() if counted is None else jax.lax.cond(counted[0], compute, skip)  # they stand in front
+
+
+def _chunked_forward(chunk_size, adjust, hidden, unembedding, targets, counted):
+  statistics = _chunked(chunk_size, adjust, hidden, unembedding, targets, counted)
+  return statistics, (hidden, unembedding, targets, counted, statistics.entropy)
 
 
 def _chunked_backward(chunk_size, adjust, residuals, cotangents):
-  hidden, unembedding, targets, entropy = residuals
+  hidden, unembedding, targets, counted, entropy = residuals
   weights = unembedding.astype(hidden.dtype)  # cast in here: their gradient is summed and kept in float32
-  split = lambda x: x.reshape(-1, chunk_size, *x.shape[1:])
+  cotangents = _masked(counted, cotangents)
 
   def backward(total, x):
-    hidden, targets, entropy, cotangents = x
-    logits, pull = jax.vjp(lambda raw: adjust(raw, targets), _logits(hidden, weights))
-    logprobs = jax.nn.log_softmax(logits)
-    probs = jnp.exp(logprobs)
-    # d logprob = onehot - p,  d entropy = -p (log p + H),  d logsumexp = p
-    grad = probs * (cotangents.logsumexp - cotangents.logprobs)[:, None]
-    surprise = jnp.where(probs > 0, logprobs, 0) + entropy[:, None]
-    grad -= probs * surprise * cotangents.entropy[:, None]
-    onehot = jax.nn.one_hot(targets, grad.shape[1], dtype=bool)
-    grad += jnp.where(onehot, cotangents.logprobs[:, None], 0)
-    (grad,) = pull(grad)
-    grad = grad.astype(hidden.dtype)
-    total += jnp.einsum('cv,cd->vd', grad, hidden, preferred_element_type=jnp.float32)
-    return total, jnp.einsum('cv,vd->cd', grad, weights)
+    hidden, targets, counted, entropy, cotangents = x
+
+    def gradients():
+      grad = _grad_logits(adjust, _logits(hidden, weights), targets, entropy, cotangents).astype(hidden.dtype)
+      grad_weights = jnp.einsum('cv,cd->vd', grad, hidden, preferred_element_type=jnp.float32)
+      return total + grad_weights, jnp.einsum('cv,vd->cd', grad, weights)
+
+    return _if_any(counted, gradients, lambda: (total, jnp.zeros_like(hidden)))
 
   total = jnp.zeros(unembedding.shape, jnp.float32)
-  parts = jax.tree.map(split, (hidden, targets, entropy, cotangents))
+  parts = _split(chunk_size, (hidden, targets, counted, entropy, cotangents))
   total, grad_hidden = jax.lax.scan(backward, total, parts)
-  return grad_hidden.reshape(hidden.shape), total.astype(unembedding.dtype), None
+  return grad_hidden.reshape(hidden.shape), total.astype(unembedding.dtype), None, None
+
+
+def _grad_logits(adjust, logits, targets, entropy, cotangents):
+  """[C, V] float32: the gradient of the raw logits of a chunk."""
+  logits, pull = jax.vjp(lambda raw: adjust(raw, targets), logits)
+  logprobs = jax.nn.log_softmax(logits)
+  probs = jnp.exp(logprobs)
+  # d logprob = onehot - p,  d entropy = -p (log p + H),  d logsumexp = p
+  grad = probs * (cotangents.logsumexp - cotangents.logprobs)[:, None]
+  surprise = jnp.where(probs > 0, logprobs, 0) + entropy[:, None]
+  grad -= probs * surprise * cotangents.entropy[:, None]
+  onehot = jax.nn.one_hot(targets, grad.shape[1], dtype=bool)
+  grad += jnp.where(onehot, cotangents.logprobs[:, None], 0)
+  return pull(grad)[0]
 
 
 _chunked.defvjp(_chunked_forward, _chunked_backward)

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kernels.linear_logprob import linear_logprob
+from kernels.linear_logprob import TokenStatistics, keep_logits, linear_logprob
 from kernels.linear_logprob_reference import linear_logprob_reference
 from rlx.models.transformer import softcap
 from rlx.rollout.sample import Decoding
 
 DECODING = {
-    'max_tokens': 1, 'min_tokens': 0, 'temperature': 1.0, 'top_k': 0, 'top_p': 1.0, 'eos_ids': (), 'pad_id': 0
+    'max_tokens': 1, 'min_tokens': 0, 'temperature': 1.0, 'top_k': 0, 'top_p': 1.0, 'sampler': 'gumbel',
+    'eos_ids': (), 'pad_id': 0,
 }
 ADJUST = {
     'softcap': lambda logits, targets: softcap(logits, 2.0),
@@ -123,16 +124,22 @@ def test_vmap(axes):
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5), one, evaluate(*member))
 
 
-def sizes(jaxpr):
-  """How many numbers each array of a program holds, those of its inner programs included."""
+def equations(jaxpr):
+  """The equations of a program, those of its inner programs included."""
   for equation in jaxpr.eqns:
-    yield from (math.prod(v.aval.shape) for v in equation.outvars)
+    yield equation
     for inner in core.jaxprs_in_params(equation.params):
-      yield from sizes(inner)
+      yield from equations(inner)
 
 
+def sizes(jaxpr):
+  """How many numbers each array of a program holds."""
+  return (math.prod(v.aval.shape) for equation in equations(jaxpr) for v in equation.outvars)
+
+
+@pytest.mark.parametrize('counted', [None, 5])
 @pytest.mark.parametrize('adjust', [None, 'softcap', 'all_filters'])
-def test_all_logits_are_never_held(adjust):
+def test_all_logits_are_never_held(adjust, counted):
   """Nothing as large as [N, V] exists, forward or backward; that the reference has it shows that we look."""
   num_tokens, vocab_size, chunk_size = 64, 50, 4
   args = arguments(num_tokens, 3, vocab_size)
@@ -143,8 +150,108 @@ def test_all_logits_are_never_held(adjust):
     programs = operation, functools.partial(with_gradient, operation)
     return [max(sizes(jax.make_jaxpr(program)(*args).jaxpr)) for program in programs]
 
-  assert max(largest(functools.partial(linear_logprob, chunk_size=chunk_size))) < num_tokens * vocab_size / 4
+  chunked = functools.partial(
+      linear_logprob, chunk_size=chunk_size, num_counted=counted and jnp.int32(counted)
+  )
+  assert max(largest(chunked)) < num_tokens * vocab_size / 4
   assert min(largest(linear_logprob_reference)) >= num_tokens * vocab_size
+
+
+# --- tokens that count ------------------------------------------------------------------------------------
+
+COUNTS = (0, 1, 4, 6, 10, 11, 30)  # of 11 tokens in chunks of 4: whole chunks, parts of them, and too many
+
+
+@pytest.mark.parametrize('adjust', [keep_logits, ADJUST['all_filters']], ids=['plain', 'filtered'])
+def test_tokens_that_count_say_what_they_say_among_others(adjust):
+  """Values and gradients against the reference under a mask; the others hold NaN and targets out of range."""
+  hidden, unembedding, targets = arguments(11, 5, 9)
+
+  @jax.jit
+  def chunked(hidden, targets, count):
+    operation = functools.partial(linear_logprob, chunk_size=4, adjust=adjust, num_counted=count)
+    return with_gradient(operation, hidden, unembedding, targets)
+
+  @jax.jit
+  def plain(count):
+    mask = lambda statistics: [jnp.where(jnp.arange(11) < count, x, 0) for x in statistics]
+    operation = lambda *args: TokenStatistics(*mask(linear_logprob_reference(*args, adjust=adjust)))
+    return with_gradient(operation, hidden, unembedding, targets)
+
+  everything = with_gradient(
+      functools.partial(linear_logprob, chunk_size=4, adjust=adjust), hidden, unembedding, targets
+  )
+  for count in COUNTS:
+    counts = np.arange(11) < count
+    garbage = jnp.where(counts[:, None], hidden, jnp.nan), jnp.where(counts, targets, 2**30)
+    statistics, gradients = chunked(*garbage, count)
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=2e-5)
+    jax.tree.map(close, (statistics, gradients), plain(count))
+    for x, y in zip((*statistics, gradients[0]), (*everything[0], everything[1][0]), strict=True):
+      np.testing.assert_array_equal(x[counts], y[counts])  # to the bit
+      np.testing.assert_array_equal(x[~counts], 0)
+
+
+def test_garbage_in_the_cotangents_of_what_does_not_count_reaches_nothing():
+  hidden, unembedding, targets = arguments(11, 5, 9)
+  operation = lambda *args: linear_logprob(*args, targets, chunk_size=4, num_counted=jnp.int32(6))
+  _, pull = jax.vjp(operation, hidden, unembedding)
+  cotangents = [np.ones(11, np.float32), np.where(np.arange(11) < 6, 1, np.nan).astype(np.float32)]
+  clean, garbage = (pull(TokenStatistics(*[jnp.array(x)] * 3)) for x in cotangents)
+  jax.tree.map(np.testing.assert_array_equal, clean, garbage)
+
+
+def test_chunks_behind_those_that_count_are_not_computed():
+  calls = []
+
+  def adjust(logits, targets):
+    jax.debug.callback(lambda: calls.append(1))
+    return logits
+
+  operation = functools.partial(linear_logprob, chunk_size=4, adjust=adjust)
+  hidden, unembedding, targets = arguments(19, 5, 9)
+  forward = jax.jit(lambda count: operation(hidden, unembedding, targets, num_counted=count))
+  total = lambda hidden, count: operation(hidden, unembedding, targets, num_counted=count).logprobs.sum()
+  for program, passes in ((forward, 1), (functools.partial(jax.jit(jax.grad(total)), hidden), 2)):
+    for count in (0, 1, 4, 5, 19):
+      calls.clear()
+      jax.block_until_ready(program(jnp.int32(count)))
+      jax.effects_barrier()
+      assert len(calls) == passes * -(-count // 4)
+
+
+@pytest.mark.parametrize('counted', [None, 700])
+def test_memory_is_that_of_a_chunk(counted):
+  """What the compiler sets aside for value and gradients, beside what the reference needs."""
+  num_tokens, width, vocab_size, chunk_size = 1024, 8, 1000, 64
+  args = arguments(num_tokens, width, vocab_size)
+
+  def temporary(operation):
+    program = jax.jit(functools.partial(with_gradient, operation)).lower(*args).compile()
+    return program.memory_analysis().temp_size_in_bytes
+
+  logits = 4 * num_tokens * vocab_size
+  chunked = functools.partial(
+      linear_logprob, chunk_size=chunk_size, num_counted=counted and jnp.int32(counted)
+  )
+  assert temporary(chunked) < logits / 2
+  assert temporary(linear_logprob_reference) > logits
+
+
+@pytest.mark.parametrize('counted', [None, 5])
+def test_every_matrix_product_is_of_the_operands_dtype(counted):
+  """bfloat16 activations and float32 weights: no product of the backward pass falls back to float32."""
+  hidden, unembedding, targets = arguments(8, 4, 6)
+  total = lambda hidden, unembedding: linear_logprob(
+      hidden, unembedding, targets, chunk_size=4, num_counted=counted and jnp.int32(counted)
+  ).logprobs.sum()
+  program = jax.make_jaxpr(jax.grad(total, (0, 1)))(hidden.astype(jnp.bfloat16), unembedding)
+  products = [e for e in equations(program.jaxpr) if e.primitive.name == 'dot_general']
+  assert len(products) == 4  # the logits, twice, and a gradient of each operand
+  assert {v.aval.dtype for e in products for v in e.invars} == {jnp.dtype('bfloat16')}
+
+
+# --- accuracy ---------------------------------------------------------------------------------------------
 
 
 def test_bfloat16_is_as_accurate_as_the_reference():

@@ -1,0 +1,81 @@
+"""One switch for everything that can be computed in several ways.
+
+An operation names its implementations in order of preference, each with a function that says why it cannot
+run here. What is asked for by name runs or fails; only 'auto' chooses, and it says in the log what it chose.
+"""
+
+from collections.abc import Callable, Mapping
+import importlib.util
+import logging
+
+import jax
+import jax.numpy as jnp
+
+_LOGGER = logging.getLogger('rlx.kernels')
+_logged: set[tuple[str, str]] = set()
+
+
+def choose(op: str, asked: str, available: Mapping[str, Callable[[], str]]) -> str:
+  """The name of the implementation to run.
+
+  Args:
+    op: the operation, for messages.
+    asked: one of the names, or 'auto' for the first that can run.
+    available: name -> a function that returns '' if that implementation can run, or else the reason why not;
+      in the order in which 'auto' tries them.
+  Returns:
+    A key of `available`. What 'auto' chose is logged once per operation and choice.
+  Raises:
+    ValueError: there is no such name, or what was asked for cannot run here; nothing else is taken instead.
+  """
+  if asked == 'auto':
+    name = next((name for name, reason in available.items() if not reason()), '')
+    if not name:
+      reasons = '; '.join(f'{name}: {reason()}' for name, reason in available.items())
+      raise ValueError(f"{op}: implementation='auto' finds nothing that can run here ({reasons})")
+    if (op, name) not in _logged:
+      _logged.add((op, name))
+      _LOGGER.info('%s runs as %r', op, name)
+    return name
+  if asked not in available:
+    raise ValueError(f"{op}: implementation={asked!r} is not one of {('auto', *available)}")
+  if reason := available[asked]():
+    others = tuple(name for name, other in available.items() if not other())
+    raise ValueError(f'{op}: implementation={asked!r} cannot run here: {reason}; available are {others}')
+  return asked
+
+
+def no_package(name: str) -> str:
+  """Why a package cannot be used, or ''."""
+  return '' if importlib.util.find_spec(name) else f'the package {name} is not installed'
+
+
+def no_gpu(capability: tuple[int, int]) -> str:
+  """Why this is not an NVIDIA GPU of at least that compute capability, or ''."""
+  device = jax.devices()[0]
+  needed = f'it needs a GPU of compute capability {".".join(map(str, capability))}'
+  if device.platform != 'gpu':
+    return f'{needed}; this is {device.platform}'
+  try:
+    found = tuple(int(part) for part in device.compute_capability.split('.'))
+  except (AttributeError, ValueError):  # a GPU of another maker
+    return f'{needed}; this is {device.device_kind}'
+  return '' if found >= capability else f'{needed}; this one has {device.compute_capability}'
+
+
+def no_hopper() -> str:
+  """Why the instructions of Hopper GPUs, which later ones do not have, cannot be used, or ''."""
+  reason = no_gpu((9, 0))
+  if not reason and not no_gpu((10, 0)):
+    return f'it is written for Hopper GPUs (9.x); this is {jax.devices()[0].device_kind}'
+  return reason
+
+
+def no_cudnn(query: jax.Array) -> str:
+  """Why cuDNN's attention cannot take these queries [..., H], or ''."""
+  if query.dtype not in (jnp.bfloat16, jnp.float16):
+    return f'{query.dtype} queries; it takes bfloat16 or float16'
+  size, largest = query.shape[-1], 128 if no_gpu((9, 0)) else 256
+  if size % 8 or size > largest:
+    return f'head size {size} is not a multiple of 8 up to {largest}'
+  return no_gpu((8, 0))

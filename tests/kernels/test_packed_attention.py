@@ -1,0 +1,254 @@
+"""Blocks of queries and keys say what a mask over all pairs says, both ways, in a fraction of its room."""
+
+import functools
+import importlib.machinery
+import sys
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from kernels import packed_attention as module
+from kernels import switch
+from kernels.packed_attention import attend_packed_blockwise, packed_attention
+from kernels.packed_attention_reference import Sight, attend_packed_reference
+
+EVERYTHING = 10**6
+OPTIONS = {'scale': 0.5, 'softcap': 0.0, 'window': EVERYTHING}
+
+
+def layout(length, segments):
+  """What the tokens of one row see; `segments` are (prompt length, completion lengths), the rest padding."""
+  fields, column = [], 0
+  for prompt, completions in segments:
+    start, end = column, column + prompt
+    fields += [(c, c - start, start, end, start) for c in range(start, end)]
+    column = end
+    for size in completions:
+      fields += [(column + i, prompt + i, start, end, column) for i in range(size)]
+      column += size
+  fields += [(c, 0, c + 1, 0, c + 1) for c in range(column, length)]
+  return np.array(fields, np.int32).T.reshape(5, length)
+
+
+def sight(length, *rows):
+  return Sight(*jnp.array(np.stack([layout(length, segments) for segments in rows], axis=1)))
+
+
+def fields(own):
+  """What a caller of `packed_attention` says; it counts the columns itself."""
+  return {name: x for name, x in own._asdict().items() if name != 'columns'}
+
+
+def vectors(length, rows=2, heads=4, kv_heads=2, size=8, dtype=jnp.float32):
+  rng = np.random.default_rng(length)
+  normal = lambda heads: jnp.array(rng.normal(size=(rows, length, heads, size)), dtype)
+  return normal(heads), normal(kv_heads), normal(kv_heads)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def with_gradient(attend, vectors, *args):
+  """What is attended to, and the gradient of a sum that weighs every one of its entries differently."""
+
+  def total(vectors):
+    out = attend(*vectors, *args)
+    return jnp.sum(jnp.cos(jnp.arange(out.size)).reshape(out.shape) * out.astype(jnp.float32)), out
+
+  gradients, out = jax.grad(total, has_aux=True)(vectors)
+  return out, gradients
+
+
+def assert_same(ours, theirs, tolerance):
+  for x, y in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+    x, y = (np.asarray(z, np.float32) for z in (x, y))
+    assert np.isfinite(x).all()
+    np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance * max(1, np.abs(y).max()))
+
+
+def test_reference_by_hand():
+  """One query and head at a time, over the keys that a list comprehension finds."""
+  query, keys, values = vectors(9, rows=1)
+  own = sight(9, [(2, (3, 2))])
+  out = jax.jit(functools.partial(attend_packed_reference, window=4, softcap=1.5))(query, keys, values, own)
+  # Columns 0 and 1 are the prompt, 2 to 4 one completion at positions 2 to 4, 5 and 6 another at 2 and 3.
+  seen = {0: [0], 1: [0, 1], 2: [0, 1, 2], 3: [0, 1, 2, 3], 4: [1, 2, 3, 4], 5: [0, 1, 5], 6: [0, 1, 5, 6]}
+  for column, head in np.ndindex(9, 4):
+    expected = np.zeros(8)
+    if column in seen:
+      scores = np.asarray(keys)[0, seen[column], head // 2] @ np.asarray(query)[0, column, head]
+      weights = np.exp(1.5 * np.tanh(scores / 1.5))
+      expected = weights / weights.sum() @ np.asarray(values)[0, seen[column], head // 2]
+    np.testing.assert_allclose(out[0, column, head], expected, rtol=1e-5, atol=1e-6)
+
+
+SHARED, ALONE = [(5, (7, 3, 4)), (6, (5,))], [(20, ()), (13, ())]
+CASES = {
+    'shared': ({}, 37, (SHARED, ALONE), 8, EVERYTHING, 0.0),
+    'one_block': ({}, 37, (SHARED, ALONE), 64, EVERYTHING, 0.0),
+    'own_heads_softcap': ({'kv_heads': 4}, 37, (SHARED, ALONE), 8, EVERYTHING, 1.5),
+    'one_kv_head_window': ({'kv_heads': 1}, 37, (SHARED, ALONE), 8, 6, 0.0),
+    'block_divides_traced_window_softcap': ({}, 40, (SHARED, ALONE), 8, jnp.int32(4), 1.5),
+    'a_row_of_padding': ({}, 20, ([(3, ())], []), 8, EVERYTHING, 0.0),
+    'bfloat16': ({'dtype': jnp.bfloat16}, 37, (SHARED, ALONE), 8, EVERYTHING, 0.0),
+}
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_blockwise_is_the_reference(name):
+  changes, length, rows, block, window, softcap = CASES[name]
+  args = vectors(length, **changes)
+  tolerance = 2e-2 if args[0].dtype == jnp.bfloat16 else 1e-5
+  ways = (
+      functools.partial(attend_packed_blockwise, softcap=softcap, block=block),
+      functools.partial(attend_packed_reference, softcap=softcap),
+  )
+  ours, theirs = (with_gradient(way, args, sight(length, *rows), window) for way in ways)
+  assert all(x.dtype == args[0].dtype for x in jax.tree.leaves(ours))
+  assert_same(ours, theirs, tolerance)
+
+
+@pytest.mark.parametrize('implementation', ['reference', 'blockwise'])
+def test_padding_sees_nothing_and_has_no_gradient(implementation):
+  args, own = vectors(20, rows=1), sight(20, [(4, (3, 2))])
+  attend = functools.partial(packed_attention, **OPTIONS, implementation=implementation)
+  out, gradients = with_gradient(lambda q, k, v, own: attend(q, k, v, **fields(own)), args, own)
+  for x in (out, *gradients):
+    assert np.isfinite(x).all() and (x[:, 9:] == 0).all() and (x[:, :9] != 0).any()
+
+
+@pytest.mark.parametrize('implementation', ['reference', 'blockwise'])
+def test_who_sees_whom(implementation, monkeypatch):
+  """The gradient of a token of the second completion reaches the prompt and itself, not the first."""
+  monkeypatch.setattr(module, 'BLOCK', 4)
+  query, keys, values = vectors(16, rows=1)
+  own = sight(16, [(3, (4, 3)), (2, (3,))])
+  attend = functools.partial(packed_attention, **fields(own), **OPTIONS, implementation=implementation)
+  gradient = jax.jit(jax.grad(lambda values, column: attend(query, keys, values)[0, column].sum()))
+  reached = lambda column: np.flatnonzero(np.abs(gradient(values, column)[0]).sum(axis=(1, 2))).tolist()
+  assert reached(2) == [0, 1, 2]
+  assert reached(5) == [0, 1, 2, 3, 4, 5]
+  assert reached(8) == [0, 1, 2, 7, 8]
+  assert reached(13) == [10, 11, 12, 13]
+  assert reached(15) == []
+
+
+def test_a_packed_group_is_its_sequences_one_by_one():
+  """Sharing a prompt changes nothing, nor does it change the prompt's gradient summed over the copies."""
+  (prompt, completions), size = (5, (4, 6)), 8
+  query, keys, values = vectors(prompt + sum(completions), rows=1, size=size)
+  attend = functools.partial(attend_packed_blockwise, softcap=0.0, block=4)
+  packed = lambda v: attend(query, keys, v, sight(15, [(prompt, completions)]), EVERYTHING)
+  columns = [np.r_[0:5, 5:9], np.r_[0:5, 9:15]]
+
+  def one_by_one(v):
+    parts = []
+    for own in columns:
+      alone = sight(len(own), [(len(own), ())])
+      parts.append(attend(query[:, own], keys[:, own], v[:, own], alone, EVERYTHING))
+    return jnp.concatenate([parts[0], parts[1][:, prompt:]], axis=1)
+
+  both = lambda f: jax.jit(jax.grad(lambda v: (jnp.sum(jnp.square(f(v))), f(v)), has_aux=True))(values)
+  assert_same(both(packed), both(one_by_one), 1e-5)
+
+
+def test_a_population_under_checkpoint_and_scan():
+  """As layers of a model run: a scan over recomputed steps, mapped over members with rows of their own."""
+  own = jax.tree.map(lambda *x: jnp.stack(x), sight(12, [(3, (4, 2))]), sight(12, [(10, ())]))
+  args = [jnp.stack([x, -x]) for x in vectors(12, rows=1)]
+
+  def run(attend, query, keys, values, own):
+
+    @jax.checkpoint
+    def layer(x, window):
+      return x + attend(x, keys, values, own, window, softcap=0.0), None
+
+    return jax.lax.scan(layer, query, jnp.array([EVERYTHING, 3]))[0]
+
+  ways = functools.partial(attend_packed_blockwise, block=5), attend_packed_reference
+  ours, theirs = (with_gradient(jax.vmap(functools.partial(run, way)), tuple(args), own) for way in ways)
+  assert_same(ours, theirs, 1e-5)
+
+
+def test_pairs_of_blocks_that_do_not_see_each_other_are_passed_over(monkeypatch):
+  """Two rows of two sequences, eight blocks: of 36 pairs at or below the diagonal, 20 see anything."""
+  taken, scores = [], module._scores
+  monkeypatch.setattr(
+      module, '_scores', lambda *args: (jax.debug.callback(lambda: taken.append(1)), scores(*args))[1]
+  )
+  rows = sight(32, [(16, ()), (16, ())], [(16, ()), (16, ())])
+  attend = functools.partial(attend_packed_blockwise, softcap=0.0, block=4)
+  jax.block_until_ready(jax.jit(attend)(*vectors(32), rows, EVERYTHING))
+  jax.effects_barrier()
+  assert len(taken) == 20
+
+
+def test_room():
+  """Of 2,048 columns the scores alone are 64 MiB for four heads, and the reference holds them."""
+  args, own = vectors(2048, rows=1, size=32), sight(2048, [(2048, ())])
+
+  def room(attend):
+    compiled = jax.jit(functools.partial(with_gradient, attend)).lower(args, own, EVERYTHING).compile()
+    return compiled.memory_analysis().temp_size_in_bytes / 2**20
+
+  blockwise = functools.partial(attend_packed_blockwise, softcap=0.0, block=module.BLOCK)
+  assert room(functools.partial(attend_packed_reference, softcap=0.0)) > 128
+  assert room(blockwise) < 12
+
+
+# --- what cannot run --------------------------------------------------------------------------------------
+
+
+def run(implementation, length=12, dtype=jnp.bfloat16, **changes):
+  options = {**fields(sight(length, [(3, (4, 2))])), **OPTIONS, **changes, 'implementation': implementation}
+  return jax.jit(functools.partial(packed_attention, **options))(*vectors(length, rows=1, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ('implementation', 'reason'),
+    [('cudnn', 'this is cpu'), ('tokamax', 'tokamax is not installed'), ('fast', 'not one of')],
+)
+def test_what_is_not_here_is_refused(implementation, reason):
+  with pytest.raises(ValueError, match=reason):
+    run(implementation)
+
+
+def test_auto_is_blockwise():
+  np.testing.assert_array_equal(run('auto'), run('blockwise'))
+
+
+@pytest.mark.parametrize('implementation', ['cudnn', 'tokamax'])
+def test_what_the_fused_ones_are_asked_for(monkeypatch, implementation):
+  """Pretends that they are there: what they are asked for is computed by the plain formula."""
+  plain, asked = jax.nn.dot_product_attention, []
+
+  def compute(query, keys, values, *, implementation='tokamax', logits_soft_cap=None, **options):
+    asked.append((implementation, logits_soft_cap))
+    return plain(query, keys, values, **options)
+
+  tokamax = types.ModuleType('tokamax')
+  tokamax.__spec__ = importlib.machinery.ModuleSpec('tokamax', None)
+  tokamax.dot_product_attention = compute
+  monkeypatch.setattr(jax.nn, 'dot_product_attention', compute)
+  monkeypatch.setitem(sys.modules, 'tokamax', tokamax)
+  monkeypatch.setattr(switch, 'no_gpu', lambda capability: '')
+  assert_same(run(implementation, window=4), run('reference', window=4), 2e-2)
+  assert asked == [(implementation, None)]
+  if implementation == 'tokamax':
+    run('tokamax', softcap=2.0)
+    assert asked[-1] == ('tokamax', 2.0)
+    return
+  for changes, reason in (
+      ({'softcap': 2.0}, r'no softcap \(2.0\)'),
+      ({'length': 13}, '13 columns'),
+      ({'dtype': jnp.float32}, 'float32'),
+  ):
+    with pytest.raises(ValueError, match=reason):
+      run('cudnn', **changes)
+
+
+def test_heads_that_cannot_be_shared_are_refused():
+  own = fields(sight(6, [(6, ())]))
+  with pytest.raises(ValueError, match='2 kv heads do not divide 3 query heads'):
+    packed_attention(*vectors(6, rows=1, heads=3), **own, **OPTIONS, implementation='auto')
