@@ -157,7 +157,8 @@ from rlx.step import make_train_step, repeat
 from rlx.types import State
 
 decoding = Decoding(
-    max_tokens=MAX_TOKENS, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, eos_ids=(1,), pad_id=0
+    max_tokens=MAX_TOKENS, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
+    pad_id=0,
 )
 algorithm = grpo(
     prompts.completions(task, config, decoding, batch_size=NUM_PROMPTS * GROUP, group_size=GROUP, num_slots=0),

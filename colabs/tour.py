@@ -61,7 +61,8 @@ jax.tree.map(lambda x: x.shape, params['layers'])
 
 # %%
 decoding = Decoding(
-    max_tokens=task.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, eos_ids=(1,), pad_id=0
+    max_tokens=task.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
+    eos_ids=(1,), pad_id=0,
 )
 rollout = prompts.completions(task, config, decoding, batch_size=128, group_size=8, num_slots=0)
 reward = verifier(task, decoding)

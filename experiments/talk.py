@@ -40,6 +40,7 @@ class Speaker:
     """How to draw; rows end at any of the model's end tokens, in a chat at the end of a turn as well."""
     return Decoding(
         max_tokens=max_tokens, min_tokens=0, temperature=temperature, top_k=top_k, top_p=top_p,
+        sampler='gumbel',
         eos_ids=self.tokenizer.turn_eos_ids if chat else self.tokenizer.eos_ids,
         pad_id=self.tokenizer.pad_id,
     )
@@ -118,7 +119,8 @@ def load(model: str | Path, *, adapter: str | Path | None, context_length: int, 
     ValueError: a directory cannot be read.
   """
   config = hf.hf(
-      directory=str(model), context_length=context_length, dtype=dtype, param_dtype=dtype, remat=False
+      directory=str(model), context_length=context_length, dtype=dtype, param_dtype=dtype, remat=False,
+      attention='auto', decode_attention='auto',
   )
   params = hf.load(model, config)
   if adapter is not None:

@@ -31,12 +31,13 @@ from rlx.envs.dataset import Dataset
 from rlx.envs.text import Task
 from rlx.errors import ConfigError
 from rlx.evaluate import Evaluation
-from rlx.models import heads, hf, lora, transformer
+from rlx.models import drafter, heads, hf, lora, transformer
 from rlx.models.lora import Lora
 from rlx.models.transformer import TransformerConfig
 from rlx.names import resolve
 from rlx.rewards.host import HostReward
 from rlx.rollout import sample
+from rlx.rollout.packing import Packing
 from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Key, Models, State, StatefulRollout
 
@@ -46,6 +47,7 @@ RUN_SECTIONS = frozenset(
 STAGE_SECTIONS = frozenset(
     {'steps', 'stop', 'data', 'decoding', 'rollout', 'algorithm', 'updates', 'optimizer', 'params', 'slow'}
 )
+SCORE_KEYS = frozenset({'chunk_tokens', 'packed_columns', 'packed_rows', 'share_prompts'})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -138,7 +140,7 @@ class Stage:
     lagging = [name for name in self.slow if self.slow[name] in self.makers]
     for name in lagging:
       slow[name] = models[name] if name in models else self.makers[self.slow[name]](key_of(name), models)
-    for name, how in self.params.items():
+    for name, how in sorted(self.params.items(), key=lambda item: item[1] in _OF_THE_POLICY):
       known = {**models, **slow, **params}
       params[name] = models[name] if name in models else self.makers[how](key_of(name), known)
     for name in self.slow.keys() - set(lagging):
@@ -315,11 +317,10 @@ def build(config: ConfigDict) -> Run:
   if not names or names[-1] != 'main' or not all(isinstance(name, str) for name in names):
     raise ConfigError(f"stages={names!r} must name sections and end with 'main', the sections at the top")
   own = {name for name in names if name != 'main'}
-  optional = {'lora'} if _has_adapters(config, names) else set()
-  sections = RUN_SECTIONS | _stage_sections(config) | own | optional
+  sections = RUN_SECTIONS | _stage_sections(config) | own | _optional_sections(config, names)
   _require_keys(config.keys(), sections, 'stages', 'a run')
   _require_keys(config.population.keys(), {'size'}, 'population', 'a run')
-  _require_keys(config.score.keys(), {'chunk_tokens'}, 'score', 'a run')
+  _require_keys(config.score.keys(), SCORE_KEYS, 'score', 'a run')
   log = call(Logging, config.log, 'log')
   mesh = call(sharding.make_mesh, config.mesh, 'mesh')
   tasks = _Tasks()
@@ -342,10 +343,10 @@ def _stage_sections(section) -> set[str]:
   return STAGE_SECTIONS | ({'reward'} & inspect.signature(factory).parameters.keys())
 
 
-def _has_adapters(config, names) -> bool:
-  """Whether some stage trains adapters; the section `lora` then says which."""
-  sections = [config if name == 'main' else config[name] for name in names]
-  return any('lora' in section.params.values() for section in sections)
+def _optional_sections(config, names) -> set[str]:
+  """`lora` and `drafter`, where some stage trains such a model; the section then says which."""
+  stages = [config if name == 'main' else config[name] for name in names]
+  return {'lora', 'drafter'} & {how for stage in stages for how in stage.params.values()}
 
 
 def _build_evaluation(config, model, log, tasks, stage: Stage) -> Evaluation:
@@ -397,10 +398,17 @@ def _parts(config, stage, model, tasks) -> dict[str, Callable]:
   parts['decoding'] = functools.cache(
       lambda: Decoding(eos_ids=task().eos_ids, pad_id=task().pad_id, **stage.decoding)
   )
+  scoring = {'chunk_size': config.score.chunk_tokens, 'packing': _packing(config.score)}
   parts['score'] = lambda: lambda params, batch: sample.score(
-      params, model, batch, decoding=parts['decoding'](), chunk_size=config.score.chunk_tokens
+      params, model, batch, decoding=parts['decoding'](), **scoring
   )
-  parts['value'] = lambda: lambda params, batch: heads.values(params, model, batch)
+  parts['drafter_config'] = functools.partial(_drafter_config, config, model)
+  parts['draft_score'] = lambda: lambda params, batch: sample.score(
+      params, parts['drafter_config'](), batch, decoding=parts['decoding'](), **scoring
+  )
+  parts['value'] = lambda: lambda params, batch: heads.values(
+      params, model, batch, packing=scoring['packing']
+  )
   parts['rollout'] = functools.cache(
       lambda: call(resolve(stage.rollout.name, 'rlx.rollout.prompts'), stage.rollout, 'rollout', parts)
   )
@@ -408,6 +416,18 @@ def _parts(config, stage, model, tasks) -> dict[str, Callable]:
       lambda: call(resolve(stage.reward.name, 'rlx.rewards'), stage.reward, 'reward', parts)
   )
   return parts
+
+
+def _packing(section) -> Packing | None:
+  """How rows are packed for scoring; not at all where `packed_columns` is 0."""
+  if section.packed_columns == 0:
+    return None
+  try:
+    return Packing(
+        columns=section.packed_columns, rows=section.packed_rows, share_prompts=section.share_prompts
+    )
+  except ValueError as error:
+    raise ConfigError(f'config.score: {error}') from error
 
 
 def _build_stage(config, name, model, mesh, tasks) -> Stage:
@@ -433,6 +453,11 @@ def _build_stage(config, name, model, mesh, tasks) -> Stage:
     adapters = _lora(config)
     algorithm = lora.adapt(algorithm, adapters)
     makers['lora'] = lambda key, models: lora.init(key, models['base'], adapters)
+  if 'drafter' in section.params.values():
+    num_layers = _drafter_config(config, model).num_layers
+    makers['drafter'] = lambda key, models: drafter.init(
+        models['policy' if 'policy' in models else 'base'], num_layers=num_layers
+    )
   if unknown := set(section.params.values()) - makers.keys():
     raise ConfigError(f'config.params: {sorted(unknown)} is none of {sorted(makers)}')
   return Stage(
@@ -474,6 +499,9 @@ def _host_reward(config, section, parts) -> HostReward | None:
   return parts['reward']()
 
 
+_OF_THE_POLICY = ('critic', 'drafter')  # makers that copy from it, so it is made before them
+
+
 def _model_makers(model: TransformerConfig) -> dict[str, Callable]:
   """What `params` may say of a model that no earlier stage hands on: (key, models so far) -> parameters.
 
@@ -513,6 +541,16 @@ def _lora(config) -> Lora:
   """The section `lora`: the adapters' shape, and the PEFT directory they begin from ('' for fresh ones)."""
   section = {key: value for key, value in config.lora.items() if key != 'directory'}
   return call(Lora, section, 'lora')
+
+
+def _drafter_config(config, model: TransformerConfig) -> TransformerConfig:
+  """The section `drafter`: how many of the policy's blocks the draft model begins with."""
+  if 'drafter' not in config:
+    raise ConfigError(
+        "a draft model is asked for, and there is none: set params.drafter='drafter' and write the section "
+        'drafter, with its num_layers'
+    )
+  return call(drafter.config_of, config.drafter, 'drafter', {'policy': lambda: model})
 
 
 def _check_rows(section, mesh):

@@ -114,11 +114,14 @@ BATCH_KEYS = {
     'truncated': (1, 'b', 'True where the length limit ended the row, not the policy'),
     'sampler_logprobs': (2, 'f', 'log-probability of the token as the sampler drew it; 0 elsewhere'),
     'reference_logprobs': (2, 'f', 'log-probability under a fixed model'),
+    'policy_version': (2, 'i', 'train step whose policy drew the token; -1 elsewhere'),
     'rewards': (1, 'f', 'outcome of the row, in the units of the task'),
     'token_rewards': (2, 'f', 'reward after each token'),
     'values': (2, 'f', 'state value before each token'),
     'returns': (2, 'f', 'target of the value function at each token'),
     'advantages': (2, 'f', 'how much better than expected each token was'),
+    'nodes': (2, 'i', 'node of each token in a tree of rows, equal where rows share it; -1 for none'),
+    'parents': (2, 'i', 'the node before it, -1 at the first'),
     'weights': (2, 'f', 'share of each token in the loss; see reductions.py'),
 }
 

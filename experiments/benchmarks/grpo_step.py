@@ -36,20 +36,28 @@ def lengths(workload: str) -> list[int]:
 def main() -> None:
   arguments = _parser().parse_args()
   with tempfile.TemporaryDirectory() as folder:
-    _write_model(Path(folder))
+    write_model(Path(folder))
     for workload in arguments.workloads:
-      (Path(folder) / 'job.json').write_text(json.dumps({
-          'lengths': lengths(workload), 'max_new': MAX_NEW[workload], 'slots': SLOTS[workload],
-          'model': f'{folder}/model', 'prompts': PROMPTS, 'samples': SAMPLES, 'prompt_tokens': PROMPT_TOKENS,
-      }))
+      write_job(Path(folder), workload, sampler=arguments.sampler, whole_step=True)
       sides = {
           'rlx': [sys.executable, '-m', 'experiments.benchmarks.rlx_side', folder],
           'trl': [arguments.trl_python, str(HERE / 'trl_side.py'), folder],
       }
-      _print(workload, _interleaved(sides, arguments.rounds))
+      show(workload, ('generate', 'step'), interleaved(sides, arguments.rounds))
 
 
-def _interleaved(sides: dict[str, list[str]], rounds: int) -> dict[str, list[dict]]:
+def write_job(folder: Path, workload: str, *, sampler: str, whole_step: bool) -> dict:
+  """Writes and returns what every side of a comparison has to know; the model is to lie in `folder/model`."""
+  job = {
+      'lengths': lengths(workload), 'max_new': MAX_NEW[workload], 'slots': SLOTS[workload],
+      'model': f'{folder}/model', 'prompts': PROMPTS, 'samples': SAMPLES, 'prompt_tokens': PROMPT_TOKENS,
+      'sampler': sampler, 'whole_step': whole_step,
+  }
+  (folder / 'job.json').write_text(json.dumps(job))
+  return job
+
+
+def interleaved(sides: dict[str, list[str]], rounds: int) -> dict[str, list[dict]]:
   """What each side reports of each round; a round that compiles comes first and does not count."""
   processes = {
       name: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -69,16 +77,20 @@ def _interleaved(sides: dict[str, list[str]], rounds: int) -> dict[str, list[dic
   return reports
 
 
-def _print(workload: str, reports: dict[str, list[dict]]) -> None:
-  for what in ('generate', 'step'):
+def show(workload: str, parts: tuple[str, ...], reports: dict[str, list[dict]]) -> None:
+  """Prints the medians of each side, and what rlx took of the others'."""
+  for what in parts:
     for unit in ('cpu', 'wall'):
       values = {name: np.median([row[f'{what}_{unit}'] for row in rows]) for name, rows in reports.items()}
       shown = '  '.join(f'{name} {value:.2f} s' for name, value in values.items())
-      ratio = values['rlx'] / values['trl']
-      print(f'{workload} {what:<9}{unit:<5}{shown}  rlx / trl {ratio:.2f}', flush=True)
+      ratios = '  '.join(
+          f'rlx / {name} {values["rlx"] / value:.2f}' for name, value in values.items() if name != 'rlx'
+      )
+      print(f'{workload} {what:<9}{unit:<5}{shown}  {ratios}', flush=True)
 
 
-def _write_model(folder: Path) -> None:
+def write_model(folder: Path) -> None:
+  """The decoder of all workloads as a Hugging Face directory, `folder/model`."""
   from experiments.init_model import init_model
 
   text = folder / 'text.txt'
@@ -93,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(description='GRPO steps of rlx and TRL in turn.')
   parser.add_argument('--trl_python', required=True, help='the interpreter of an environment with TRL')
   parser.add_argument('--workloads', default='WR', help='of W and R')
+  parser.add_argument('--sampler', default='gumbel', choices=['gumbel', 'inverse_cdf'], help='of rlx')
   parser.add_argument('--rounds', type=int, default=5)
   return parser
 

@@ -1,4 +1,4 @@
-"""The half of `grpo_step.py` that is rlx: answers each 'go' with what generation and step cost."""
+"""The side of `grpo_step.py` and `generate.py` that is rlx: answers each 'go' with what was taken."""
 
 import functools
 import json
@@ -23,25 +23,28 @@ from rlx.types import State
 def main(folder: str) -> None:
   job = json.loads((Path(folder) / 'job.json').read_text())
   config = hf.hf(
-      directory=job['model'], context_length=256, dtype='float32', param_dtype='float32', remat=False
+      directory=job['model'], context_length=256, dtype='float32', param_dtype='float32', remat=False,
+      attention='auto', decode_attention='auto',
   )
   params = hf.load(job['model'], config)
-  sample, train_step, state = _programs(job, config, params)
+  sample, train_step, state = programs(job, config, params)
   for _ in sys.stdin:
     row = {}
-    out, cost = _timed(lambda: sample(state.params['policy'], jax.random.key(time.time_ns() % 2**31)))
+    out, cost = timed(lambda: sample(state.params['policy'], jax.random.key(time.time_ns() % 2**31)))
     row |= {f'generate_{unit}': value for unit, value in cost.items()}
     counts = np.asarray(out['action_mask'].sum(axis=1)).tolist()
     assert counts == job['lengths'], 'the lengths were not kept'
-    (state, _), cost = _timed(lambda state=state: train_step(state))
-    row |= {f'step_{unit}': value for unit, value in cost.items()}
+    if job['whole_step']:
+      (state, _), cost = timed(lambda state=state: train_step(state))
+      row |= {f'step_{unit}': value for unit, value in cost.items()}
     print(json.dumps(row), flush=True)
 
 
-def _programs(job, config, params):
+def programs(job, config, params):
   """The compiled rollout, the compiled step, and the state."""
   decoding = Decoding(
-      max_tokens=job['max_new'], min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, eos_ids=(), pad_id=0
+      max_tokens=job['max_new'], min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler=job['sampler'],
+      eos_ids=(), pad_id=0,
   )
   budgets = jnp.array(job['lengths'], jnp.int32)  # no end token: rows end where they are told to
   shape = (job['prompts'], job['prompt_tokens'])
@@ -73,7 +76,7 @@ def _programs(job, config, params):
   return jax.jit(lambda params, key: sample(params, key=key)), jax.jit(step, donate_argnums=0), state
 
 
-def _timed(function):
+def timed(function):
   """The result, and CPU-seconds of all threads and wall time."""
   usage = lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
   cpu, wall = usage(), time.monotonic()

@@ -6,47 +6,13 @@ Reads 'go' lines; answers each with what generation and the whole step cost.
 import json
 import pathlib
 import random
-import resource
 import sys
-import time
 
 from datasets import Dataset
 import torch
-from transformers import (
-  AutoModelForCausalLM,
-  AutoTokenizer,
-  LogitsProcessor,
-  LogitsProcessorList,
-  TrainerCallback,
-)
+from transformers import AutoModelForCausalLM, AutoTokenizer, LogitsProcessorList, TrainerCallback
+from transformers_side import Clock, Forced, check_lengths  # beside this file
 from trl import GRPOConfig, GRPOTrainer
-
-
-class Forced(LogitsProcessor):
-  """The end token exactly where each row is to end."""
-
-  def __init__(self, lengths, eos_ids, prompt_length):
-    self.lengths, self.eos_ids, self.prompt_length = torch.tensor(lengths), eos_ids, prompt_length
-
-  def __call__(self, input_ids, scores):
-    last = input_ids.shape[1] - self.prompt_length == self.lengths - 1
-    scores[:, self.eos_ids] = -torch.inf
-    scores[last] = -torch.inf
-    scores[last, self.eos_ids[0]] = 0
-    return scores
-
-
-class Clock:
-  """CPU-seconds of all threads and wall time since it was made."""
-
-  def __init__(self):
-    self.cpu, self.wall = self._cpu(), time.monotonic()
-
-  def _cpu(self):
-    return sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
-
-  def read(self, name):
-    return {f'{name}_cpu': self._cpu() - self.cpu, f'{name}_wall': time.monotonic() - self.wall}
 
 
 class Turns(TrainerCallback):
@@ -78,8 +44,7 @@ def main(folder):
     out = generate(*args, **kwargs, logits_processor=LogitsProcessorList([forced]))
     turns.row |= clock.read('generate')
     assert ids.shape == (len(job['lengths']), job['prompt_tokens']), ids.shape
-    ends = torch.isin(out[:, ids.shape[1] :], torch.tensor(eos_ids)).int().argmax(dim=1) + 1
-    assert ends.tolist() == job['lengths'], 'the lengths were not kept'
+    check_lengths(out[:, ids.shape[1] :], eos_ids, job['lengths'])
     return out
 
   model.generate = timed

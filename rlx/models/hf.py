@@ -176,7 +176,8 @@ def _ends(embedding, norm, config):
 
 
 def hf(
-    *, directory: str, context_length: int, dtype: str, param_dtype: str, remat: bool
+    *, directory: str, context_length: int, dtype: str, param_dtype: str, remat: bool, attention: str,
+    decode_attention: str,
 ) -> TransformerConfig:
   """The shape that a directory's config.json describes.
 
@@ -186,11 +187,14 @@ def hf(
     dtype: of activations and matrix products.
     param_dtype: that the parameters get, whatever the file has.
     remat: recompute each block in the backward pass.
+    attention: how it is computed within rows: 'auto' or the name of a kernel (`TransformerConfig`).
+    decode_attention: how it is computed for the newest tokens: likewise.
   Raises:
     ValueError: there is no such directory, or it describes something that the decoder is not.
   """
   family, settings = hf_config.read(Path(directory))
-  numerics = {'dtype': dtype, 'param_dtype': param_dtype, 'remat': remat}
+  kernels = {'attention': attention, 'decode_attention': decode_attention}
+  numerics = {'dtype': dtype, 'param_dtype': param_dtype, 'remat': remat, **kernels}
   try:
     return hf_config.parse(family, settings, context_length=context_length, **numerics)
   except ValueError as error:

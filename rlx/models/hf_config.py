@@ -116,7 +116,7 @@ def parse(family: str, settings: Settings, *, context_length: int, **numerics) -
     family: one of `FAMILIES`.
     settings: of its config.json.
     context_length: the longest row, in tokens; 0 for what the settings say.
-    **numerics: `dtype`, `param_dtype` and `remat`.
+    **numerics: `dtype`, `param_dtype`, `remat`, `attention` and `decode_attention`.
   Raises:
     ValueError: a setting is missing, or is one that the decoder does not know.
   """
@@ -329,7 +329,8 @@ def config_json(family: str, config: TransformerConfig, settings: Settings) -> d
 
 def check_same(config: TransformerConfig, family: str, settings: Settings, what: str) -> None:
   """Raises `ValueError` where settings describe another shape; names the fields."""
-  numerics = {'dtype': config.dtype, 'param_dtype': config.param_dtype, 'remat': config.remat}
+  numerics = ('dtype', 'param_dtype', 'remat', 'attention', 'decode_attention')
+  numerics = {name: getattr(config, name) for name in numerics}
   other = parse(family, settings, context_length=config.context_length, **numerics)
   ours, theirs = _plain(config), _plain(other)
   differ = [f'{name}={ours[name]!r} would be {theirs[name]!r}' for name in ours if ours[name] != theirs[name]]

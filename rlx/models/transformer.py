@@ -25,6 +25,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kernels.decode_attention import Prefix, decode_attention
+from kernels.packed_attention import packed_attention
 from rlx.models import experts, rope
 
 Params = dict
@@ -76,6 +78,9 @@ class TransformerConfig:
     dtype: of activations and matrix products ('float32' or 'bfloat16').
     param_dtype: of the parameters.
     remat: recompute each block in the backward pass instead of keeping its activations.
+    attention: how attention within rows is computed: 'reference' (all scores at once), 'blockwise', 'cudnn',
+      'tokamax', or 'auto' (`kernels/packed_attention.py`).
+    decode_attention: how that of the newest tokens is: the same, or 'mosaic' (`kernels/decode_attention.py`).
   """
 
   vocab_size: int
@@ -119,6 +124,8 @@ class TransformerConfig:
   dtype: str = 'float32'
   param_dtype: str = 'float32'
   remat: bool = False
+  attention: str = 'reference'
+  decode_attention: str = 'reference'
 
   def __post_init__(self):
     choices = {
@@ -145,6 +152,19 @@ class KV(NamedTuple):
 
   keys: jax.Array
   values: jax.Array
+
+
+class Places(NamedTuple):
+  """Where the tokens of packed rows belong; several sequences stand in a row, and may share a beginning.
+
+  A token sees columns up to its own, from `starts` up to `shared_ends` and from `own_starts` on. All are
+  [B, T] int32.
+  """
+
+  positions: jax.Array  # within its sequence
+  starts: jax.Array  # first column of the sequence's beginning
+  shared_ends: jax.Array  # column behind that beginning
+  own_starts: jax.Array  # first column of what is the sequence's own
 
 
 _ACTIVATIONS: dict[str, Callable] = {
@@ -182,13 +202,16 @@ def init(key: jax.Array, config: TransformerConfig) -> Params:
   return params
 
 
-def forward(params: Params, config: TransformerConfig, tokens: jax.Array) -> tuple[jax.Array, KV]:
+def forward(
+    params: Params, config: TransformerConfig, tokens: jax.Array, places: Places | None = None
+) -> tuple[jax.Array, KV]:
   """The final hidden states of whole rows, and the keys and values that they computed.
 
   Args:
     params: from `init`.
     config: the shape.
     tokens: [B, T] int32, contiguous rows; what stands in the padding does not matter.
+    places: where the tokens belong if a row is several sequences; one sequence from column 0 if not given.
   Returns:
     [B, T, D] hidden states after the last norm, and `KV` with [L, B, T, ...] (unused, it costs nothing).
   Raises:
@@ -196,20 +219,25 @@ def forward(params: Params, config: TransformerConfig, tokens: jax.Array) -> tup
   """
   chex.assert_rank(tokens, 2)
   num_rows, length = tokens.shape
-  _check_length(config, length)
-  positions = jnp.broadcast_to(jnp.arange(length), (num_rows, length))
+  if places is None:
+    _check_length(config, length)
+    zeros = jnp.zeros((num_rows, length), jnp.int32)
+    places = Places(jnp.broadcast_to(jnp.arange(length), (num_rows, length)), zeros, zeros, zeros)
 
   def layer(x, inputs):
     weights, reach, turns = inputs
-    mask = _visible(positions, positions, reach)
 
     def attend(query, key, value):
-      return _attention(config, query, [(key, value, mask)]), KV(key, value)
+      context = packed_attention(
+          query, key, value, **places._asdict(), **_attention_options(config, reach),
+          implementation=config.attention,
+      )
+      return context, KV(key, value)
 
-    return _block(weights, config, x, positions, turns, attend)
+    return _block(weights, config, x, places.positions, turns, attend)
 
   layer = jax.checkpoint(layer) if config.remat else layer
-  x = _embed(params, config, tokens, positions)
+  x = _embed(params, config, tokens, places.positions)
   x, kv = jax.lax.scan(layer, x, (params['layers'], *_layer_pattern(config)))
   return _norm(params['final_norm'], config, x), kv
 
@@ -264,9 +292,16 @@ def decode(
           old, new[None].astype(old.dtype), (index, 0, column, 0, 0)
       )
       updated = KV(write(cache.keys, key), write(cache.values, value))
-      past = (prompt_keys, prompt_values, seen)
-      recent = (updated.keys[index], updated.values[index], decoded)
-      return _attention(config, query, [past, recent]), updated
+      if config.decode_attention == 'reference':  # with the keys of a group read once, not once a row
+        past = (prompt_keys, prompt_values, seen)
+        recent = (updated.keys[index], updated.values[index], decoded)
+        return _attention(config, query, [past, recent]), updated
+      prefix = Prefix(prompt_keys, prompt_values, prompt_lengths, jnp.arange(num_rows) // group_size)
+      context = decode_attention(
+          query, updated.keys[index], updated.values[index], positions, prefix=prefix,
+          **_attention_options(config, reach), implementation=config.decode_attention,
+      )
+      return context, updated
 
     return _block(weights, config, x, positions, turns, attend), None
 
@@ -299,20 +334,21 @@ def decode_rows(
     [S, N, D] hidden states and the updated cache.
   """
   num_rows, num_tokens = tokens.shape
-  num_columns = cache.keys.shape[2]
   positions = positions[:, None] + jnp.arange(num_tokens)[None]
-  columns = jnp.broadcast_to(jnp.arange(num_columns)[None], (num_rows, num_columns))
   rows = jnp.arange(num_rows)[:, None]
 
   def layer(carry, inputs):
     x, cache = carry
     weights, reach, turns, index = inputs
-    seen = _visible(positions, columns, reach)
 
     def attend(query, key, value):
       write = lambda old, new: old.at[index, rows, positions].set(new.astype(old.dtype), mode='drop')
       updated = KV(write(cache.keys, key), write(cache.values, value))
-      return _attention(config, query, [(updated.keys[index], updated.values[index], seen)]), updated
+      context = decode_attention(
+          query, updated.keys[index], updated.values[index], positions, **_attention_options(config, reach),
+          implementation=config.decode_attention,
+      )
+      return context, updated
 
     return _block(weights, config, x, positions, turns, attend), None
 
@@ -551,6 +587,16 @@ def _visible(query_positions, key_positions, window):
   """[B, Tq, Tk] bool: causal, and at most `window` tokens back."""
   distance = query_positions[:, :, None] - key_positions[:, None, :]
   return (distance >= 0) & (distance < window)
+
+
+def _attention_options(config, reach):
+  """What the kernels ask for beside arrays. Without sliding windows their size is known while tracing, which
+  some kernels need."""
+  return {
+      'scale': config.query_scale or config.head_size**-0.5,
+      'softcap': config.attention_softcap,
+      'window': reach if config.window else config.context_length,
+  }
 
 
 def _attention(config, query, parts):

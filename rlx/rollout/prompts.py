@@ -4,6 +4,8 @@ Problems come from a procedural task (`envs/text.py`) or from a data set (`envs/
 `draw` problems and how to `demonstrate` their solutions.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -11,7 +13,9 @@ from rlx.envs.dataset import Dataset
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import sample as engine
+from rlx.rollout import speculate
 from rlx.rollout.sample import Decoding
+from rlx.rollout.speculate import Drafter, Speculation
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
@@ -33,23 +37,106 @@ def completions(
   Raises:
     ValueError: `group_size` does not divide `batch_size`.
   """
-  if batch_size % group_size:
-    raise ValueError(
-        f'rollout.group_size={group_size} does not divide rollout.batch_size={batch_size}; '
-        f'the nearest batch size is {max(round(batch_size / group_size), 1) * group_size}'
-    )
+  return _completions(
+      task, config, decoding, lambda models: None, batch_size=batch_size, group_size=group_size,
+      num_slots=num_slots,
+  )
+
+
+def guessed_completions(
+    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, *, batch_size: int, group_size: int,
+    num_slots: int, ngram: int, draft_tokens: int, max_live: int,
+) -> StatefulRollout:
+  """The same completions in fewer steps, where rows repeat themselves or their prompts (`speculate.ngram`).
+
+  Args:
+    task: where problems come from.
+    config: shape of the policy.
+    decoding: how to sample.
+    batch_size: as for `completions`.
+    group_size: as for `completions`.
+    num_slots: as for `completions`, but not 0.
+    ngram: how many of the newest tokens are looked up earlier in the row.
+    draft_tokens: guesses a step and row.
+    max_live: steps of no more live rows than this try guesses.
+  Returns:
+    A `rollout` function, whose batches also have the columns `speculation/..`.
+  Raises:
+    ValueError: `group_size` does not divide `batch_size`, or a number of the speculation is out of range.
+  """
+  drafter = speculate.ngram(longest=ngram)
+  return _speculative(
+      task, config, decoding, lambda models: drafter, batch_size=batch_size, group_size=group_size,
+      num_slots=num_slots, draft_tokens=draft_tokens, max_live=max_live,
+  )
+
+
+def drafted_completions(
+    task: Task | Dataset, config: TransformerConfig, drafter_config: TransformerConfig, decoding: Decoding, *,
+    batch_size: int, group_size: int, num_slots: int, draft_tokens: int, max_live: int,
+) -> StatefulRollout:
+  """The same completions in fewer steps, with guesses of `models['drafter']` (`speculate.model`).
+
+  Args:
+    task: where problems come from.
+    config: shape of the policy.
+    drafter_config: shape of the drafter.
+    decoding: how to sample.
+    batch_size: as for `completions`.
+    group_size: as for `completions`.
+    num_slots: as for `completions`, but not 0.
+    draft_tokens: guesses a step and row.
+    max_live: steps of no more live rows than this try guesses.
+  Returns:
+    A `rollout` function, whose batches also have the columns `speculation/..`.
+  Raises:
+    ValueError: `group_size` does not divide `batch_size`, or a number of the speculation is out of range.
+  """
+  return _speculative(
+      task, config, decoding, lambda models: speculate.model(models['drafter'], drafter_config),
+      batch_size=batch_size, group_size=group_size, num_slots=num_slots, draft_tokens=draft_tokens,
+      max_live=max_live,
+  )
+
+
+def _speculative(
+    task, config, decoding, drafter_of: Callable[[Models], Drafter], *, batch_size, group_size, num_slots,
+    draft_tokens, max_live,
+) -> StatefulRollout:
+  speculate.check(num_slots=num_slots, draft_tokens=draft_tokens, max_live=max_live)
+  return _completions(
+      task, config, decoding, lambda models: Speculation(drafter_of(models), draft_tokens, max_live),
+      batch_size=batch_size, group_size=group_size, num_slots=num_slots,
+  )
+
+
+def _completions(
+    task, config, decoding, speculation: Callable[[Models], Speculation | None], *, batch_size, group_size,
+    num_slots,
+) -> StatefulRollout:
+  num_groups = check_groups(batch_size, group_size)
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, sample_key = jax.random.split(key)
-    problems, world = task.draw(world, problem_key, batch_size // group_size)
+    problems, world = task.draw(world, problem_key, num_groups)
     batch = engine.sample(
         models['policy'], config, problems['prompts'], problems['prompt_lengths'], sample_key,
-        group_size=group_size, decoding=decoding, num_slots=num_slots,
+        group_size=group_size, decoding=decoding, num_slots=num_slots, speculation=speculation(models),
     )
     columns = {k: v for k, v in problems.items() if k not in ('prompts', 'prompt_lengths')}
     return {**jax.tree.map(lambda a: jnp.repeat(a, group_size, axis=0), columns), **batch}, world
 
   return StatefulRollout(begin=task.begin, draw=rollout, data=task.data)
+
+
+def check_groups(batch_size: int, group_size: int) -> int:
+  """The number of groups in a batch. Raises `ValueError` where they do not fill it."""
+  if batch_size % group_size:
+    raise ValueError(
+        f'rollout.group_size={group_size} does not divide rollout.batch_size={batch_size}; '
+        f'the nearest batch size is {max(round(batch_size / group_size), 1) * group_size}'
+    )
+  return batch_size // group_size
 
 
 def solutions(task: Task | Dataset, decoding: Decoding, *, batch_size: int) -> StatefulRollout:

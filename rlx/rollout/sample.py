@@ -16,10 +16,14 @@ import jax
 import jax.numpy as jnp
 
 from kernels.linear_logprob import linear_logprob
+from kernels.sampler import inverse_cdf, top_k_threshold, top_p_threshold
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import slots
+from rlx.rollout import packing as packings
+from rlx.rollout import slots, speculate
 from rlx.rollout.columns import window
+from rlx.rollout.packing import Layout, Packing
+from rlx.rollout.speculate import Speculation
 from rlx.types import Batch
 
 
@@ -33,6 +37,8 @@ class Decoding:
     temperature: divides the logits; 0 is greedy (and scores at temperature 1).
     top_k: only the k likeliest tokens; 0 is off.
     top_p: only the likeliest tokens that together reach this probability; 1 is off.
+    sampler: 'gumbel' draws as `jax.random.categorical` does, a number a token of the vocabulary;
+      'inverse_cdf' from one uniform number a draw (`kernels/sampler.py`). The same distribution, other draws.
     eos_ids: tokens that end a row; they count as actions.
     pad_id: what stands behind the end of a row.
   """
@@ -42,6 +48,7 @@ class Decoding:
   temperature: float
   top_k: int
   top_p: float
+  sampler: str
   eos_ids: tuple[int, ...]
   pad_id: int
 
@@ -55,6 +62,8 @@ class Decoding:
           f'temperature={self.temperature}, top_k={self.top_k}, top_p={self.top_p}: '
           'need temperature >= 0, top_k >= 0 and 0 < top_p <= 1'
       )
+    if self.sampler not in ('gumbel', 'inverse_cdf'):
+      raise ValueError(f"sampler={self.sampler!r}: need 'gumbel' or 'inverse_cdf'")
 
   def is_eos(self, tokens: jax.Array) -> jax.Array:
     """[...] bool: which tokens end a row."""
@@ -80,13 +89,9 @@ class Decoding:
     ends = self.is_eos(jnp.arange(logits.shape[-1]))
     keep = ~jnp.broadcast_to(ends, logits.shape) | may_end
     if self.top_k:
-      allowed = jnp.where(keep, logits, -jnp.inf)
-      keep &= logits >= jax.lax.top_k(allowed, min(self.top_k, logits.shape[-1]))[0][..., -1:]
+      keep &= logits >= top_k_threshold(jnp.where(keep, logits, -jnp.inf), self.top_k)[..., None]
     if self.top_p < 1:
-      ranked = jnp.sort(jnp.where(keep, logits, -jnp.inf), axis=-1, descending=True)
-      probs = jax.nn.softmax(ranked, axis=-1)
-      inside = jnp.cumsum(probs, axis=-1) - probs < self.top_p  # mass before the token; the first is in
-      keep &= logits >= jnp.min(jnp.where(inside, ranked, jnp.inf), axis=-1, keepdims=True)
+      keep &= logits >= top_p_threshold(jnp.where(keep, logits, -jnp.inf), self.top_p)[..., None]
     if targets is not None:
       keep |= jax.nn.one_hot(targets, logits.shape[-1], dtype=bool)
     return jnp.where(keep, logits, -jnp.inf)
@@ -104,6 +109,7 @@ def sample(
     num_slots: int = 0,
     sequence_ids: jax.Array | None = None,
     budgets: jax.Array | None = None,
+    speculation: Speculation | None = None,
 ) -> Batch:
   """Completions of prompts, `group_size` samples each; the rows of a group are consecutive.
 
@@ -121,11 +127,14 @@ def sample(
     sequence_ids: [P * group_size] int32 names of the sequences, which choose their noise; 0, 1, 2, ... if
       not given.
     budgets: [P * group_size] int32, the most actions of each row, in 1..max_tokens; max_tokens if not given.
+    speculation: how tokens are guessed ahead (`speculate.py`), which needs slots and changes nothing about
+      what is said; not at all if not given.
   Returns:
     A batch of B = P * group_size rows of Tp + max_tokens tokens with `tokens, valid, action_mask,
-    prompt_lengths, turns, groups, truncated, sampler_logprobs`.
+    prompt_lengths, turns, groups, truncated, sampler_logprobs`, and `speculation/..` of `Tally.describe`
+    where there is speculation.
   Raises:
-    ValueError: prompt and completion do not fit the context.
+    ValueError: prompt and completion do not fit the context, or there is speculation without slots.
   """
   chex.assert_rank([prompts, prompt_lengths], [2, 1])
   num_prompts, prompt_columns = prompts.shape
@@ -135,21 +144,26 @@ def sample(
         f'prompts of {prompt_columns} tokens and max_tokens={decoding.max_tokens} do not fit the context '
         f'of {config.context_length}; lower max_tokens or raise context_length'
     )
+  if speculation is not None:
+    speculate.check(
+        num_slots=num_slots, draft_tokens=speculation.draft_tokens, max_live=speculation.max_live
+    )
   if sequence_ids is None:
     sequence_ids = jnp.arange(num_rows)
   if budgets is None:
     budgets = jnp.full(num_rows, decoding.max_tokens)
   keys = jax.vmap(functools.partial(jax.random.fold_in, key))(sequence_ids)
   lengths = jnp.repeat(prompt_lengths, group_size)
-  decode = functools.partial(_decode_in_slots, num_slots=num_slots) if num_slots else _decode_together
-  tokens, logprobs = decode(
+  in_slots = functools.partial(_decode_in_slots, num_slots=num_slots, speculation=speculation)
+  decode = in_slots if num_slots else _decode_together
+  tokens, logprobs, columns = decode(
       params, config, prompts, prompt_lengths, keys, budgets, group_size=group_size, decoding=decoding
   )
-  return _rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding)
+  return {**_rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding), **columns}
 
 
 def _decode_together(params, config, prompts, prompt_lengths, keys, budgets, *, group_size, decoding):
-  """All rows in step, until the last one has ended: tokens and log-probs [B, max_tokens]."""
+  """All rows in step, until the last one has ended: tokens and log-probs [B, max_tokens], no columns."""
   num_rows = keys.shape[0]
   hidden, prompt_kv = transformer.forward(params, config, prompts)
   hidden = jnp.take_along_axis(hidden, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
@@ -182,7 +196,7 @@ def _decode_together(params, config, prompts, prompt_lengths, keys, budgets, *, 
     return column + 1, tokens, done, cache, out_tokens, out_logprobs
 
   *_, out_tokens, out_logprobs = jax.lax.while_loop(unfinished, step, carry)
-  return out_tokens, out_logprobs
+  return out_tokens, out_logprobs, {}
 
 
 def replay(
@@ -196,8 +210,8 @@ def replay(
 ) -> jax.Array:
   """Log-probs of the actions of a batch, from the decoding loop itself with the actions forced on it.
 
-  With the parameters and slots that sampled the batch they are `sampler_logprobs` to the bit: an oracle of
-  what the sampler computed, where `score` only comes as close as rounding.
+  With the parameters and slots that sampled the batch (without speculation) they are `sampler_logprobs` to
+  the bit: an oracle of what the sampler computed, where `score` only comes as close as rounding.
 
   Args:
     params: of the policy.
@@ -215,34 +229,49 @@ def replay(
   prompts, lengths = batch['tokens'][::group_size, :room], batch['prompt_lengths'][::group_size]
   prompts = jnp.where(jnp.arange(room)[None] < lengths[:, None], prompts, decoding.pad_id)
 
-  def draw(hidden, sequence, count):
+  def draw(params, config, hidden, sequence, count):
     tokens = forced[sequence, count]
     return tokens, _logprobs(_adjusted(params, config, decoding, hidden, count), tokens)
 
   budgets = batch['action_mask'].sum(axis=1)
   queue = functools.partial(_run_queue, group_size=group_size, decoding=decoding, num_slots=num_slots)
-  _, logprobs = queue(params, config, prompts, lengths, budgets, draw)
+  _, logprobs, _ = queue(params, config, prompts, lengths, budgets, draw)
   logprobs = window(logprobs, -batch['prompt_lengths'], batch['tokens'].shape[1])
   return jnp.where(batch['action_mask'], logprobs, 0)
 
 
 def _decode_in_slots(
-    params, config, prompts, prompt_lengths, keys, budgets, *, group_size, decoding, num_slots
+    params, config, prompts, prompt_lengths, keys, budgets, *, group_size, decoding, num_slots, speculation
 ):
-  """A queue of rows through a few slots: tokens and log-probs [B, max_tokens]."""
+  """A queue of rows through a few slots: tokens and log-probs [B, max_tokens], and columns [B]."""
   keys = jnp.concatenate([keys, keys[:1]])  # an empty slot draws too, for nothing
-  draw = lambda hidden, sequence, count: _draw(params, config, decoding, keys[sequence], hidden, count)
-  queue = functools.partial(_run_queue, group_size=group_size, decoding=decoding, num_slots=num_slots)
-  return queue(params, config, prompts, prompt_lengths, budgets, draw)
+
+  def draw(params, config, hidden, sequence, count):
+    return _draw(params, config, decoding, keys[sequence], hidden, count)
+
+  return _run_queue(
+      params, config, prompts, prompt_lengths, budgets, draw, group_size=group_size, decoding=decoding,
+      num_slots=num_slots, speculation=speculation,
+  )
 
 
-def _run_queue(params, config, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots):
+def _run_queue(
+    params, config, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots,
+    speculation=None,
+):
   num_rows, columns = prompts.shape[0] * group_size, prompts.shape[1] + decoding.max_tokens
   bank = slots.read_prompts(params, config, prompts, prompt_lengths, columns=columns)
   queue = slots.fresh(prompt_lengths, budgets, group_size=group_size, max_tokens=decoding.max_tokens)
   begun = slots.begin(config, bank, queue, num_slots=min(num_slots, num_rows))
-  end = slots.run(params, config, bank, queue, begun, draw, decoding.is_eos)
-  return end.tokens[:-1], end.logprobs[:-1]
+  if speculation is None:
+    draw = functools.partial(draw, params, config)
+    end, counted = slots.run(params, config, bank, queue, begun, draw, decoding.is_eos), {}
+  else:
+    end, tally = speculate.run(
+        params, config, bank, queue, begun, draw, decoding.is_eos, speculation=speculation, beginnings=prompts
+    )
+    counted = tally.describe(end)
+  return end.tokens[:-1], end.logprobs[:-1], counted
 
 
 def _draw(params, config, decoding, keys, hidden, column):
@@ -256,7 +285,10 @@ def _draw(params, config, decoding, keys, hidden, column):
     tokens = jnp.argmax(logits, axis=-1)
   else:
     keys = jax.vmap(jax.random.fold_in)(keys, column)
-    tokens = jax.vmap(jax.random.categorical)(keys, logits)
+    if decoding.sampler == 'inverse_cdf':
+      tokens = inverse_cdf(logits, jax.vmap(jax.random.uniform)(keys))
+    else:
+      tokens = jax.vmap(jax.random.categorical)(keys, logits)
   return tokens.astype(jnp.int32), _logprobs(logits, tokens)
 
 
@@ -308,10 +340,12 @@ def score(
     *,
     decoding: Decoding,
     chunk_size: int,
+    packing: Packing | None = None,
 ) -> tuple[jax.Array, jax.Array]:
   """Log-probabilities of the actions, and the entropy of the distributions that they were drawn from.
 
-  Only the columns in which actions can stand (`max_tokens` behind the prompt) go through the output matrix.
+  Only the columns in which actions can stand (`max_tokens` behind the prompt) go through the output matrix;
+  packed, only the actions themselves.
 
   Args:
     params: of the model that is asked.
@@ -319,9 +353,18 @@ def score(
     batch: rows with `tokens, action_mask, prompt_lengths`.
     decoding: as the sampler's; temperature and filters apply here too.
     chunk_size: tokens whose logits exist at one time.
+    packing: how rows are put together, so that no padding is computed; as they are if not given. The rows
+      then need `valid` and `groups` too.
   Returns:
     [B, T] float32 log-probs and entropies in nats; zero where `action_mask` is False.
+  Raises:
+    ValueError: a row does not fit a packed row.
   """
+  if packing is not None:
+    layout = packings.lay_out(batch, packing)
+    function = functools.partial(_score_packed, config=config, decoding=decoding, chunk_size=chunk_size)
+    scores = packings.over_cells(function, params, layout, packing)
+    return packings.back(scores['logprobs'], layout), packings.back(scores['entropy'], layout)
   tokens, mask = batch['tokens'], batch['action_mask']
   num_rows, length = tokens.shape
   hidden, _ = transformer.forward(params, config, tokens)
@@ -335,9 +378,7 @@ def score(
         transformer.unembedding(params),
         targets[:, columns].reshape(-1),
         chunk_size=chunk_size,
-        adjust=lambda logits, targets: decoding.adjust(
-            transformer.softcap(logits, config.logit_softcap), targets, may_end=may_end
-        ),
+        adjust=_adjust(config, decoding, may_end),
     )
     return x.logprobs.reshape(num_rows, -1), x.entropy.reshape(num_rows, -1)
 
@@ -348,3 +389,34 @@ def score(
   spread = lambda x: window(x, -batch['prompt_lengths'], length)
   logprobs, entropy = (spread(jnp.concatenate(x, axis=1)) for x in zip(*parts, strict=True))
   return jnp.where(mask, logprobs, 0), jnp.where(mask, entropy, 0)
+
+
+def _adjust(config, decoding, may_end: bool):
+  """From the products of the output matrix to the logits of the distribution that was sampled."""
+  return lambda logits, targets: decoding.adjust(
+      transformer.softcap(logits, config.logit_softcap), targets, may_end=may_end
+  )
+
+
+def _score_packed(params, layout: Layout, *, config, decoding, chunk_size) -> dict[str, jax.Array]:
+  """Log-probs and entropies [rows, C] of the actions in packed rows."""
+  hidden, _ = transformer.forward(params, config, layout.tokens, layout.places)
+  rows = jnp.arange(hidden.shape[0])[:, None] * hidden.shape[1]
+  hidden, sources = hidden.reshape(-1, config.width), (rows + layout.sources).reshape(-1)
+  targets, index = layout.tokens.reshape(-1), layout.action_index.reshape(-1)
+  # The sampler could not end a row in its first columns; there it drew from another distribution.
+  early, late = (index >= 0) & (index < decoding.min_tokens), index >= decoding.min_tokens
+  parts = [(late & (index >= 0), True)] + [(early, False)] * (decoding.min_tokens > 0)
+  total = None
+  for counted, may_end in parts:
+    order = jnp.argsort(~counted, stable=True)  # what counts comes first: the rest costs nothing
+    x = linear_logprob(
+        hidden[sources[order]], transformer.unembedding(params), targets[order],
+        chunk_size=chunk_size, adjust=_adjust(config, decoding, may_end), num_counted=counted.sum(),
+    )
+    back = lambda values, order=order, counted=counted: jnp.where(
+        counted, values[jnp.argsort(order)], 0
+    ).reshape(layout.tokens.shape)
+    scores = {'logprobs': back(x.logprobs), 'entropy': back(x.entropy)}
+    total = scores if total is None else jax.tree.map(jnp.add, total, scores)
+  return total

@@ -53,6 +53,13 @@ class Slots(NamedTuple):
   steps: jax.Array  # [] int32, decoding steps taken
 
 
+class Block(NamedTuple):
+  """What one decoding step did in each slot."""
+
+  taken: jax.Array  # [S] int32, tokens by which its sequence is longer; 0 in an empty slot
+  compared: jax.Array  # [S] int32, drafts that were looked at: up to the first wrong one, or the row's end
+
+
 def read_prompts(
     params: Params, config: TransformerConfig, prompts: jax.Array, lengths: jax.Array, *, columns: int
 ) -> Bank:
@@ -100,7 +107,7 @@ def begin(config: TransformerConfig, bank: Bank, queue: Queue, *, num_slots: int
       waiting=jnp.int32(0),
       steps=jnp.int32(0),
   )
-  return _refill(slots, bank, queue)
+  return refill(slots, bank, queue)
 
 
 def run(
@@ -131,33 +138,96 @@ def run(
   num_sequences = queue.budgets.shape[0]
 
   def step(slots: Slots) -> Slots:
-    sequence = slots.sequence
-    live = sequence < num_sequences
-    before = slots.counts[sequence]
-    tokens, logprobs = draw(slots.hidden, sequence, before)
-    write = lambda array, x: array.at[sequence, before].set(x, mode='drop')
-    place = jnp.minimum(sequence, num_sequences - 1)
-    ended = is_end(tokens) | (before + 1 >= queue.budgets[place]) | ~live
-    positions = queue.prompt_lengths[place] + before
-    hidden, cache = transformer.decode_rows(params, config, tokens[:, None], positions, slots.cache)
-    slots = slots._replace(
-        sequence=jnp.where(ended, num_sequences, sequence),
-        hidden=hidden[:, 0],
-        cache=cache,
-        counts=slots.counts.at[sequence].add(live),
-        ended=slots.ended.at[sequence].set(ended),
-        tokens=write(slots.tokens, tokens),
-        logprobs=write(slots.logprobs, logprobs),
-        steps=slots.steps + 1,
-    )
-    return _refill(slots, bank, queue)
+    drafts = jnp.zeros((slots.sequence.shape[0], 0), jnp.int32)
+    slots, _ = advance(params, config, queue, slots, newest(slots, draw), drafts, draw, is_end)
+    return refill(slots, bank, queue)
 
   unfinished = lambda slots: jnp.any(slots.sequence < num_sequences) & ~until(slots)
   return jax.lax.while_loop(unfinished, step, slots)
 
 
-def _refill(slots: Slots, bank: Bank, queue: Queue) -> Slots:
-  """Gives each empty slot the next sequence of the queue, as long as there are any."""
+def newest(slots: Slots, draw: Callable) -> tuple[jax.Array, jax.Array]:
+  """The next token of each slot and its log-prob, each [S]."""
+  return draw(slots.hidden, slots.sequence, slots.counts[slots.sequence])
+
+
+def advance(
+    params: Params,
+    config: TransformerConfig,
+    queue: Queue,
+    slots: Slots,
+    first: tuple[jax.Array, jax.Array],
+    drafts: jax.Array,
+    draw: Callable,
+    is_end: Callable,
+) -> tuple[Slots, Block]:
+  """One decoding step, by one token a slot or by as many of the drafts behind it as are right.
+
+  The policy reads a token and its drafts at once, and draws what it would have drawn behind each. A draft
+  that is what was drawn has been read already: it is taken, and the next one is looked at.
+
+  Args:
+    params: of the policy.
+    config: its shape.
+    queue: the sequences.
+    slots: before the step.
+    first: of `newest`.
+    drafts: [S, K] int32, guesses of the K tokens behind; K may be 0.
+    draw: as `run` takes it.
+    is_end: as `run` takes it, for any shape.
+  Returns:
+    The state behind the last token that was taken, with empty slots where sequences have ended, and what the
+    step did.
+  """
+  num_sequences, num_drafts = queue.budgets.shape[0], drafts.shape[1]
+  sequence = slots.sequence
+  live, place = sequence < num_sequences, jnp.minimum(sequence, num_sequences - 1)
+  before = slots.counts[sequence]
+  fed = jnp.concatenate([first[0][:, None], drafts], axis=1)
+  positions = queue.prompt_lengths[place] + before
+  hidden, cache = transformer.decode_rows(params, config, fed, positions, slots.cache)
+
+  counts = before[:, None] + jnp.arange(1 + num_drafts)[None]
+  behind = _draw_each(draw, hidden[:, :-1], sequence, counts[:, 1:])
+  tokens, logprobs = (jnp.concatenate([x[:, None], y], axis=1) for x, y in zip(first, behind, strict=True))
+  last = is_end(tokens) | (counts + 1 >= queue.budgets[place][:, None])
+  right = jnp.concatenate([live[:, None], tokens[:, 1:] == drafts], axis=1)
+  follows = jnp.pad(~last[:, :-1], ((0, 0), (1, 0)), constant_values=True)
+  taken = jnp.cumsum(~(right & follows), axis=1) == 0
+  num_taken = taken.sum(axis=1)
+
+  rows, columns = sequence[:, None], jnp.where(taken, counts, slots.tokens.shape[1])
+  write = lambda array, x: array.at[rows, columns].set(x, mode='drop')
+  ended = ~live | jnp.any(taken & last, axis=1)
+  newest_read = jnp.maximum(num_taken - 1, 0)[:, None, None]
+  slots = slots._replace(
+      sequence=jnp.where(ended, num_sequences, sequence),
+      hidden=jnp.take_along_axis(hidden, newest_read, axis=1)[:, 0],
+      cache=cache,
+      counts=slots.counts.at[sequence].add(num_taken),
+      ended=slots.ended.at[sequence].set(ended),
+      tokens=write(slots.tokens, tokens),
+      logprobs=write(slots.logprobs, logprobs),
+      steps=slots.steps + 1,
+  )
+  return slots, Block(taken=num_taken, compared=jnp.sum(taken[:, :-1] & follows[:, 1:], axis=1))
+
+
+def _draw_each(draw, hidden, sequence, counts):
+  """Tokens and log-probs [S, K] behind hidden states [S, K, D]."""
+  num_slots, num_tokens, width = hidden.shape
+  if not num_tokens:
+    return jnp.zeros((num_slots, 0), jnp.int32), jnp.zeros((num_slots, 0), jnp.float32)
+  sequence = jnp.repeat(sequence, num_tokens)
+  drawn = draw(hidden.reshape(num_slots * num_tokens, width), sequence, counts.reshape(-1))
+  return tuple(x.reshape(num_slots, num_tokens) for x in drawn)
+
+
+def refill(slots: Slots, bank: Bank, queue: Queue) -> Slots:
+  """Gives each empty slot the next sequence of the queue, as long as there are any.
+
+  What stands in the cache and in the bank is copied whatever it is, as long as rows are its second axis.
+  """
   num_sequences = queue.budgets.shape[0]
 
   def is_due(slots):

@@ -95,7 +95,7 @@ def written(name, directory, **arguments):
 def shape_in(directory, context_length=0, param_dtype='float32'):
   return hf.hf(
       directory=str(directory), context_length=context_length, dtype='float32', param_dtype=param_dtype,
-      remat=False,
+      remat=False, attention='reference', decode_attention='reference',
   )
 
 
@@ -447,7 +447,10 @@ def megabytes(field):
   return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
 
 def load(directory):
-  numerics = {'dtype': 'float32', 'param_dtype': 'float32', 'remat': False}
+  numerics = {
+      'dtype': 'float32', 'param_dtype': 'float32', 'remat': False, 'attention': 'auto',
+      'decode_attention': 'auto',
+  }
   return jax.block_until_ready(hf.load(directory, hf.hf(directory=directory, context_length=0, **numerics)))
 
 load(sys.argv[2])  # what compilers and libraries take

@@ -414,3 +414,24 @@ BAD = [  # the first value is what the message names
 def test_a_bad_option_raises_and_names_its_value(changes):
   with pytest.raises(ValueError, match=re.escape('{}={!r}'.format(*next(iter(changes.items()))))):
     dataclasses.replace(LLAMA, **changes)
+
+
+@ALL
+def test_packed_sequences_know_nothing_of_their_place_or_neighbours(family):
+  """A row holds a beginning, two ends of it and another sequence: hidden states as of the three alone."""
+  config, params = model(family)
+  beginning, first, second, other = (random_tokens(n, seed=n) for n in (4, 5, 3, 6))
+  packed = np.concatenate([beginning, first, second, other])
+  runs = [(0, 4, 0, 0), (4, 5, 0, 4), (4, 3, 0, 9), (0, 6, 12, 12)]  # position, length, start, own start
+  fill = lambda values: jnp.array(np.concatenate(
+      [np.full(length, value) for (_, length, *_), value in zip(runs, values, strict=True)]
+  ))[None]
+  places = transformer.Places(
+      positions=jnp.concatenate([jnp.arange(start, start + length) for start, length, *_ in runs])[None],
+      starts=fill([0, 0, 0, 12]), shared_ends=fill([4, 4, 4, 12]), own_starts=fill([0, 4, 9, 12]),
+  )
+  hidden = forward(params, config, packed[None], places)[0][0]
+  alone = lambda *parts: forward(params, config, np.concatenate(parts)[None])[0][0]
+  close(hidden[:9], alone(beginning, first))
+  close(hidden[9:12], alone(beginning, second)[4:])
+  close(hidden[12:], alone(other))

@@ -149,7 +149,10 @@ def randomise(model):
 
 @functools.cache
 def load(directory, dtype='float32'):
-  config = hf.hf(directory=directory, context_length=0, dtype=dtype, param_dtype=dtype, remat=False)
+  config = hf.hf(
+      directory=directory, context_length=0, dtype=dtype, param_dtype=dtype, remat=False, attention='auto',
+      decode_attention='auto',
+  )
   return config, hf.load(directory, config)
 
 
@@ -213,7 +216,8 @@ def test_greedy_tokens_through_our_cache(name, directories):
   margin = float((best[..., 0] - best[..., 1]).min())
   assert margin > 2 * TOLERANCE, f'two logits are {margin} apart, and rounding may swap them: change the seed'
   greedy = Decoding(
-      max_tokens=NEW_TOKENS, min_tokens=0, temperature=0.0, top_k=0, top_p=1.0, eos_ids=(), pad_id=0
+      max_tokens=NEW_TOKENS, min_tokens=0, temperature=0.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(),
+      pad_id=0,
   )
   batch = sample(
       params, config, jnp.asarray(prompts, jnp.int32), jnp.asarray(LENGTHS, jnp.int32), jax.random.key(0),

@@ -27,7 +27,8 @@ def test_transformers_computes_the_same_and_warns_of_nothing(tmp_path, caplog, c
   ids = tokenizer.apply_chat_template(talk, return_dict=False)
   theirs = model(torch.tensor([ids])).logits.detach().numpy()
   config = hf.hf(
-      directory=str(tmp_path / 'model'), context_length=0, dtype='float32', param_dtype='float32', remat=False
+      directory=str(tmp_path / 'model'), context_length=0, dtype='float32', param_dtype='float32',
+      remat=False, attention='reference', decode_attention='reference',
   )
   params = hf.load(tmp_path / 'model', config)
   hidden, _ = transformer.forward(params, config, jnp.array([ids]))

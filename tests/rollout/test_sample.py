@@ -21,7 +21,10 @@ CONFIG = TransformerConfig(
     vocab_size=VOCAB, num_layers=2, width=16, num_heads=4, num_kv_heads=2, head_size=4, mlp_size=16,
     context_length=16, logit_softcap=4.0,
 )
-PLAIN = Decoding(max_tokens=5, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, eos_ids=(1,), pad_id=PAD)
+PLAIN = Decoding(
+    max_tokens=5, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
+    pad_id=PAD,
+)
 DECODINGS = {
     name: dataclasses.replace(PLAIN, **changes)
     for name, changes in {
@@ -361,11 +364,12 @@ def test_actions_are_the_columns_behind_the_prompt():
         {'top_k': -1},
         {'top_p': 0.0},
         {'top_p': 1.1},
+        {'sampler': 'cdf'},
     ],
     ids=str,
 )
 def test_bad_decoding_raises_and_names_the_value(changes):
-  with pytest.raises(ValueError, match='{}={}'.format(*next(iter(changes.items())))):
+  with pytest.raises(ValueError, match='{}={!r}'.format(*next(iter(changes.items())))):
     dataclasses.replace(PLAIN, **changes)
 
 

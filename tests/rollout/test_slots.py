@@ -83,7 +83,7 @@ def test_a_replay_is_the_sampler_to_the_bit(name):
 def test_what_a_slot_held_before_is_never_read(monkeypatch):
   """Everything that is stale is NaN: fresh caches, and the cache of a sequence that has ended."""
   expected = refilled('plain', 3)
-  empty, refill = transformer.empty_cache, slots._refill
+  empty, refill = transformer.empty_cache, slots.refill
   poison = lambda cache, where: jax.tree.map(lambda a: jnp.where(where, jnp.nan, a), cache)
 
   def refill_poisoned(state, bank, queue):
@@ -91,7 +91,7 @@ def test_what_a_slot_held_before_is_never_read(monkeypatch):
     return refill(state._replace(cache=poison(state.cache, ended)), bank, queue)
 
   monkeypatch.setattr(transformer, 'empty_cache', lambda *a: poison(empty(*a), True))
-  monkeypatch.setattr(slots, '_refill', refill_poisoned)
+  monkeypatch.setattr(slots, 'refill', refill_poisoned)
   batch = engine.sample(
       PARAMS, CONFIG, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=DECODINGS['plain'], num_slots=3
   )

@@ -24,6 +24,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = gsm8k_grpo.get_config(arg, train=f'{data}_train.jsonl', held_out=f'{data}_test.jsonl')
   config.data.columns = {'prompt': '{prompt}', 'completion': '{canonical_solution}'}
   config.data.max_prompt_tokens = 512
+  config.score.packed_columns = 1024
   config.reward.functions = {
       'tests': {
           'name': 'rlx.rewards.code.humaneval',

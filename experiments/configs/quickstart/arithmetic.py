@@ -45,7 +45,12 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
       'held_out_share': 0.1,  # of all problems, never trained on
   }
   config.model = _decoder()
-  config.score = {'chunk_tokens': 4096}  # tokens with logits at a time
+  config.score = {
+      'chunk_tokens': 4096,  # with logits at a time
+      'packed_columns': 0,  # tokens of a packed row; 0: rows as they are, for they are short and alike
+      'packed_rows': 0,  # at a time
+      'share_prompts': False,  # of a group, in a packed row
+  }
 
   # Stage 2, at the top of the config: GRPO, on policy (one update a batch).
   config.steps = steps
@@ -58,6 +63,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
       'temperature': 1.0,
       'top_k': 0,
       'top_p': 1.0,
+      'sampler': 'gumbel',
   }
   config.rollout = {'name': 'completions', 'batch_size': 512, 'group_size': 8, 'num_slots': 0}
   config.reward = {'name': 'verifier'}
@@ -148,6 +154,8 @@ def _decoder() -> dict:
       'dtype': 'float32',
       'param_dtype': 'float32',
       'remat': False,
+      'attention': 'reference',  # rows are short
+      'decode_attention': 'reference',
   }
 
 

@@ -20,4 +20,5 @@ def get_config(arg: str = '') -> ConfigDict:
   config = gsm8k.get_config(arg, train=f'{data}_train.jsonl', held_out=f'{data}_test.jsonl')
   config.data.columns = ConfigDict()  # `messages`, as it is in the file
   config.data.max_prompt_tokens = 512
+  config.score.packed_columns = 1024
   return config

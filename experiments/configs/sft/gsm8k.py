@@ -53,8 +53,15 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
       'dtype': 'float32',
       'param_dtype': 'float32',
       'remat': False,
+      'attention': 'auto',  # which kernel
+      'decode_attention': 'auto',
   }
-  config.score = {'chunk_tokens': 2048}  # tokens with logits at a time
+  config.score = {
+      'chunk_tokens': 2048,  # with logits at a time
+      'packed_columns': 512,  # tokens of a packed row, prompt and completion at least: lengths differ
+      'packed_rows': 4,  # at a time
+      'share_prompts': True,  # of a group, in a packed row
+  }
   config.steps = 300
   config.stop = ConfigDict()  # none: all steps are taken
   config.params = {'policy': 'hf'}
@@ -65,10 +72,11 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
       'temperature': 1.0,
       'top_k': 0,
       'top_p': 1.0,
+      'sampler': 'gumbel',
   }
   config.rollout = {'name': 'solutions', 'batch_size': 32}
   config.algorithm = {'name': 'sft'}
-  config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 4}
+  config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
   config.optimizer = {
       'name': 'adamw',
       'learning_rate': 1e-3,  # of a random model; 1e-5 for a pretrained one

@@ -1,0 +1,224 @@
+"""Partial rollouts: a train step does not wait for its longest rows; they go on in the next one.
+
+More groups are begun than a batch needs. Decoding stops as soon as enough groups are whole; what is
+unfinished is kept in `world`, its tokens and log-probs as they were drawn, and goes on in the next step under
+the policy of that step. Groups stay together: a batch holds whole groups only, the oldest first, and no token
+of a batch was drawn more than `max_age` train steps ago, for groups of that age are waited for.
+
+Noise is named after a group's number and a token's position, so that under the same parameters a row says
+what it would have said at one go.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from rlx.envs.dataset import Dataset
+from rlx.envs.text import Task
+from rlx.models.transformer import KV, TransformerConfig
+from rlx.rollout import sample as engine
+from rlx.rollout import slots
+from rlx.rollout.columns import window
+from rlx.rollout.prompts import check_groups
+from rlx.rollout.sample import Decoding
+from rlx.rollout.slots import Bank, Queue
+from rlx.types import Batch, Key, Models, StatefulRollout, World
+
+
+class Pool(NamedTuple):
+  """N groups of G rows, begun or not, in the order in which they were drawn."""
+
+  problems: Batch  # columns [N, ...], with `prompts` and `prompt_lengths`
+  number: jax.Array  # [N] int32, counts the groups of a run
+  age: jax.Array  # [N] int32, train steps since it was drawn
+  counts: jax.Array  # [N * G] int32, actions drawn
+  ended: jax.Array  # [N * G] bool
+  tokens: jax.Array  # [N * G, max_tokens] int32
+  logprobs: jax.Array  # [N * G, max_tokens] float32, of the policy that drew the token
+  versions: jax.Array  # [N * G, max_tokens] int32, the train step in which the token was drawn
+
+
+def partial_completions(
+    task: Task | Dataset,
+    config: TransformerConfig,
+    decoding: Decoding,
+    *,
+    batch_size: int,
+    group_size: int,
+    num_slots: int,
+    unfinished_groups: int,
+    max_age: int,
+) -> StatefulRollout:
+  """Completions as of `prompts.completions`, of which the longest may take several train steps.
+
+  Args:
+    task: where problems come from.
+    config: shape of the policy.
+    decoding: how to sample.
+    batch_size: rows B of the batch.
+    group_size: samples a problem; divides `batch_size`.
+    num_slots: rows that are decoded at a time.
+    unfinished_groups: groups that are begun beyond those of a batch, and kept over; at most as many as are in
+      a batch.
+    max_age: train steps after which a group is waited for, at least 1.
+  Returns:
+    A `rollout` function. Its batches have `policy_version` [B, T], the train step that drew a token, and
+    `rollout/token_age`, the mean age of a row's actions in train steps.
+  Raises:
+    ValueError: numbers that do not go together.
+  Source: Kimi k1.5, https://arxiv.org/abs/2501.12599, section 2.6.2. There a row is cut after a number of
+    tokens a step; here decoding stops when enough groups are whole.
+  """
+  num_groups = check_groups(batch_size, group_size)
+  if num_slots < 1 or max_age < 1 or not 1 <= unfinished_groups <= num_groups:
+    raise ValueError(
+        f'num_slots={num_slots}, max_age={max_age}, unfinished_groups={unfinished_groups}: the first two '
+        f'must be at least 1, the last in 1..{num_groups}, the groups of a batch'
+    )
+  empty = functools.partial(_empty_rows, group_size=group_size, max_tokens=decoding.max_tokens)
+
+  def begin(key: Key) -> World:
+    task_key, noise_key = jax.random.split(key)
+    world = task.begin(task_key)
+    problems, _ = jax.eval_shape(lambda: task.draw(_with_data(world, task.data), key, unfinished_groups))
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), problems)
+    number = jnp.zeros(unfinished_groups, jnp.int32)
+    pool = Pool(zeros, number, number, **empty(unfinished_groups))
+    return {'task': world, 'pool': pool, 'noise_key': noise_key, 'step': jnp.int32(0), 'drawn': jnp.int32(0)}
+
+  def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    pool, world = _fill(task, world, key, num_groups, unfinished_groups, empty)
+    pool = _decode(
+        models['policy'], config, decoding, pool, world, num_slots=min(num_slots, pool.counts.size),
+        num_groups=num_groups, unfinished_groups=unfinished_groups, max_age=max_age,
+    )
+    whole = pool.ended.reshape(-1, group_size).all(axis=1)
+    order = jnp.argsort(~whole, stable=True)
+    finished, kept = (_take(pool, jnp.sort(part), group_size) for part in jnp.split(order, [num_groups]))
+    batch = _batch(finished, group_size, decoding, world['step'])
+    world = {**world, 'pool': kept._replace(age=kept.age + 1), 'step': world['step'] + 1}
+    return batch, world
+
+  return StatefulRollout(begin=begin, draw=rollout, data=task.data)
+
+
+def _with_data(world: World, data: Any) -> World:
+  return world if data is None else {**world, 'data': data}
+
+
+def _empty_rows(num_groups: int, *, group_size: int, max_tokens: int) -> dict[str, jax.Array]:
+  num, shape = num_groups * group_size, (num_groups * group_size, max_tokens)
+  return {
+      'counts': jnp.zeros(num, jnp.int32),
+      'ended': jnp.zeros(num, bool),
+      'tokens': jnp.zeros(shape, jnp.int32),
+      'logprobs': jnp.zeros(shape, jnp.float32),
+      'versions': jnp.zeros(shape, jnp.int32),
+  }
+
+
+def _fill(task, world, key, num_groups, unfinished_groups, empty) -> tuple[Pool, World]:
+  """The groups that are kept and those of this step; at the first step, new ones in their place."""
+  data = world.get('data')
+  world = {name: x for name, x in world.items() if name != 'data'}
+  first_key, key = jax.random.split(key)
+  draw = lambda world, key, num: task.draw(_with_data(world, data), key, num)
+  kept, is_first = world['pool'], world['step'] == 0
+  problems, task_world = jax.lax.cond(
+      is_first,
+      lambda: draw(world['task'], first_key, unfinished_groups),
+      lambda: (kept.problems, world['task']),
+  )
+  kept = kept._replace(
+      problems=problems, number=jnp.where(is_first, jnp.arange(unfinished_groups), kept.number)
+  )
+  drawn = jnp.where(is_first, unfinished_groups, world['drawn'])
+  problems, task_world = draw(task_world, key, num_groups)
+  new = Pool(problems, drawn + jnp.arange(num_groups), jnp.zeros(num_groups, jnp.int32), **empty(num_groups))
+  pool = jax.tree.map(lambda *x: jnp.concatenate(x), kept, new)
+  return pool, {**world, 'task': task_world, 'drawn': drawn + num_groups}
+
+
+def _decode(
+    params, config, decoding, pool: Pool, world, *, num_slots, num_groups, unfinished_groups, max_age
+) -> Pool:
+  """The rows of the pool, further on: enough groups are whole, and so are all that may not wait."""
+  group_size = pool.counts.size // pool.number.size
+  bank, queue = _queue(params, config, decoding, pool, unfinished_groups * group_size)
+  sequence_ids = (pool.number[:, None] * group_size + jnp.arange(group_size)[None]).reshape(-1)
+  keys = jax.vmap(functools.partial(jax.random.fold_in, world['noise_key']))(sequence_ids)
+  keys = jnp.concatenate([keys, keys[:1]])  # an empty slot draws too, for nothing
+  draw = lambda hidden, sequence, count: engine._draw(params, config, decoding, keys[sequence], hidden, count)
+
+  def is_enough(state: slots.Slots) -> jax.Array:
+    whole = state.ended[:-1].reshape(-1, group_size).all(axis=1)
+    return (whole.sum() >= num_groups) & jnp.all(whole | (pool.age < max_age))
+
+  begun = slots.begin(config, bank, queue, num_slots=num_slots)
+  end = slots.run(params, config, bank, queue, begun, draw, decoding.is_eos, until=is_enough)
+  tokens, logprobs, counts, ended = (x[:-1] for x in (end.tokens, end.logprobs, end.counts, end.ended))
+  is_new = jnp.arange(decoding.max_tokens)[None] >= pool.counts[:, None]
+  return pool._replace(
+      counts=counts, ended=ended, tokens=tokens, logprobs=logprobs,
+      versions=jnp.where(is_new, world['step'], pool.versions),
+  )
+
+
+def _queue(params, config, decoding, pool: Pool, num_kept: int) -> tuple[Bank, Queue]:
+  """The rows that have not ended: new ones go on from their prompt, others from all that they have."""
+  prompts, lengths = pool.problems['prompts'], pool.problems['prompt_lengths']
+  num_groups, columns = prompts.shape[0], prompts.shape[1] + decoding.max_tokens
+  group_size = pool.counts.size // num_groups
+  prompt_lengths = jnp.repeat(lengths, group_size)
+  read = functools.partial(slots.read_prompts, params, config, columns=columns)
+  begun = jnp.pad(jnp.repeat(prompts, group_size, axis=0)[:num_kept], ((0, 0), (0, decoding.max_tokens)))
+  behind = window(pool.tokens[:num_kept], -prompt_lengths[:num_kept], columns)
+  inside = jnp.arange(columns)[None] < prompt_lengths[:num_kept, None]
+  begun = jnp.where(inside, begun, behind)
+  of_prompts, of_begun = read(prompts, lengths), read(begun, (prompt_lengths + pool.counts)[:num_kept])
+  join = lambda x, y: jnp.concatenate([x, y], axis=1)
+  bank = Bank(
+      hidden=jnp.concatenate([of_prompts.hidden, of_begun.hidden]),
+      kv=KV(join(of_prompts.kv.keys, of_begun.kv.keys), join(of_prompts.kv.values, of_begun.kv.values)),
+  )
+  row = jnp.arange(pool.counts.size)
+  queue = Queue(
+      order=jnp.argsort(pool.ended, stable=True),
+      length=jnp.sum(~pool.ended),
+      beginnings=jnp.where(pool.counts > 0, num_groups + row, row // group_size),
+      prompt_lengths=prompt_lengths,
+      budgets=jnp.full(row.size, decoding.max_tokens),
+      counts=pool.counts,
+      tokens=pool.tokens,
+      logprobs=pool.logprobs,
+  )
+  return bank, queue
+
+
+def _take(pool: Pool, groups: jax.Array, group_size: int) -> Pool:
+  """Some groups of a pool."""
+  rows = (groups[:, None] * group_size + jnp.arange(group_size)[None]).reshape(-1)
+  by_row = ('counts', 'ended', 'tokens', 'logprobs', 'versions')
+  index = {name: rows if name in by_row else groups for name in Pool._fields}
+  return Pool(**{
+      name: jax.tree.map(lambda x, name=name: x[index[name]], getattr(pool, name)) for name in Pool._fields
+  })
+
+
+def _batch(pool: Pool, group_size: int, decoding: Decoding, step: jax.Array) -> Batch:
+  """The rows of groups that are whole."""
+  prompts, budgets = pool.problems['prompts'], jnp.full(pool.counts.size, decoding.max_tokens)
+  lengths = jnp.repeat(pool.problems['prompt_lengths'], group_size)
+  batch = engine._rows(prompts, lengths, group_size, pool.tokens, pool.logprobs, budgets, decoding)
+  mask = batch['action_mask']
+  versions = window(pool.versions, -batch['prompt_lengths'], mask.shape[1])
+  ages = jnp.sum(jnp.where(mask, step - versions, 0), axis=1) / jnp.maximum(mask.sum(axis=1), 1)
+  columns = {k: v for k, v in pool.problems.items() if k not in ('prompts', 'prompt_lengths')}
+  return {
+      **jax.tree.map(lambda x: jnp.repeat(x, group_size, axis=0), columns),
+      **batch,
+      'policy_version': jnp.where(mask, versions, -1),
+      'rollout/token_age': ages.astype(jnp.float32),
+  }
