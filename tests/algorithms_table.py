@@ -17,12 +17,16 @@ from rlx.algorithms.grpo import grpo
 from rlx.algorithms.ppo import ppo
 from rlx.algorithms.reinforce import reinforce
 from rlx.algorithms.rloo import rloo
+from rlx.algorithms.rose import rose
 from rlx.algorithms.sft import sft
+from rlx.algorithms.tempo import tempo
+from rlx.algorithms.tlt import tlt
+from rlx.algorithms.treepo import treepo
 from rlx.envs.text import Task
-from rlx.models import heads
+from rlx.models import drafter, heads
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
-from rlx.rollout import prompts
+from rlx.rollout import prompts, tree
 from rlx.rollout import sample as engine
 from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm
@@ -55,16 +59,25 @@ MODEL = TransformerConfig(
     context_length=16,
 )
 DECODING = Decoding(
-    max_tokens=NUM_TOKENS, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, eos_ids=(1,), pad_id=0
+    max_tokens=NUM_TOKENS, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
+    pad_id=0,
 )
+DRAFTER = drafter.config_of(MODEL, num_layers=1)
+
+
+PACKING = None  # how rows are packed for scoring
 
 
 def score(params, batch):
-  return engine.score(params, MODEL, batch, decoding=DECODING, chunk_size=64)
+  return engine.score(params, MODEL, batch, decoding=DECODING, chunk_size=64, packing=PACKING)
 
 
 def value(params, batch):
-  return heads.values(params, MODEL, batch)
+  return heads.values(params, MODEL, batch, packing=PACKING)
+
+
+def draft_score(params, batch):
+  return engine.score(params, DRAFTER, batch, decoding=DECODING, chunk_size=64, packing=PACKING)
 
 
 def samples(batch_size=BATCH_SIZE):
@@ -73,11 +86,33 @@ def samples(batch_size=BATCH_SIZE):
   )
 
 
+def drafted_samples():
+  return prompts.drafted_completions(
+      TASK, MODEL, DRAFTER, DECODING, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=16,
+      draft_tokens=2, max_live=16,
+  )
+
+
+def growing():
+  return tree.segments(
+      TASK, MODEL, DECODING, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, segment_tokens=1, first_branches=2,
+      branching=2, uncertainty=0.0, repeated_tokens=0, least_logprob=-100.0,
+  )
+
+
+def exploring():
+  return tree.explore(
+      TASK, MODEL, DECODING, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, first_rows=2, rows_per_round=2,
+      epsilon=0.5, synonyms=(),
+  )
+
+
 class Row(NamedTuple):
   name: str
   make: Callable[[], Algorithm]
   slow: tuple[str, ...] = ()  # lagging copies of the policy that it asks for
   critic: bool = False
+  drafter: bool = False
   metric: str = 'reward/mean'  # rises as it learns
   reached: float = 0.9  # by then
 
@@ -102,4 +137,12 @@ ROWS = (
     Row('ppo', lambda: ppo(
         samples(), reward, score, value, **clip, kl_coef=0.001, entropy_coef=0.0, value_coef=0.5,
         value_clip=0.2, discount=1.0, lambda_=0.95), slow=('reference',), critic=True),
+    Row('tlt', lambda: tlt(
+        drafted_samples(), reward, score, draft_score, **clip, kl_coef=0.0, entropy_coef=0.0, draft_coef=1.0),
+        drafter=True),
+    Row('tempo', lambda: tempo(samples(), reward, score, **clip, kl_coef=0.001), slow=('reference',)),
+    Row('treepo', lambda: treepo(growing(), reward, score, clip_low=0.2, clip_high=0.28)),
+    Row('rose', lambda: rose(
+        exploring(), reward, score, **clip, kl_coef=0.001, length_power=0.5, length=NUM_TOKENS),
+        slow=('reference',)),
 )

@@ -12,7 +12,8 @@ import pytest
 
 from rlx import sharding
 from rlx.checkpoint import Checkpoints
-from rlx.models import heads, transformer
+from rlx.models import drafter, heads, transformer
+from rlx.rollout.packing import Packing
 from rlx.step import collect, make_train_step, repeat
 from rlx.types import State, check
 
@@ -32,6 +33,8 @@ def make_state(row, optimizer):
   params = {'policy': policy}
   if row.critic:
     params['value'] = heads.init_value(policy)
+  if row.drafter:
+    params['drafter'] = drafter.init(policy, num_layers=table.DRAFTER.num_layers)
   slow = {name: jax.tree.map(jnp.copy, policy) for name in row.slow}
   return State(
       step=jnp.int32(0), params=params, slow=slow, opt_state=optimizer.init(params), world={},
@@ -125,6 +128,17 @@ def test_padding_changes_nothing(row):
   }
   wide['tokens'] = jnp.where(wide['valid'], wide['tokens'], 5)
   assert_close(evaluate(state, wide), evaluate(state, batch))
+
+
+@pytest.mark.slow
+@every_algorithm
+def test_packing_changes_nothing(row, monkeypatch):
+  """Packed rows with shared prompts have the loss and gradient of padded ones."""
+  state, batch, evaluate = a_batch(row)
+  expected = evaluate(state, batch)
+  monkeypatch.setattr(table, 'PACKING', Packing(columns=10, rows=4, share_prompts=True))
+  packed = jax.jit(functools.partial(loss_and_gradient, row.make()))
+  assert_close(packed(state, batch), expected)
 
 
 @every_algorithm

@@ -21,7 +21,7 @@ from rlx.models.transformer import KV, TransformerConfig
 from rlx.rollout import sample as engine
 from rlx.rollout import slots
 from rlx.rollout.columns import window
-from rlx.rollout.prompts import check_groups
+from rlx.rollout.prompts import check_groups, columns_of
 from rlx.rollout.sample import Decoding
 from rlx.rollout.slots import Bank, Queue
 from rlx.types import Batch, Key, Models, StatefulRollout, World
@@ -150,7 +150,9 @@ def _decode(
   sequence_ids = (pool.number[:, None] * group_size + jnp.arange(group_size)[None]).reshape(-1)
   keys = jax.vmap(functools.partial(jax.random.fold_in, world['noise_key']))(sequence_ids)
   keys = jnp.concatenate([keys, keys[:1]])  # an empty slot draws too, for nothing
-  draw = lambda hidden, sequence, count: engine._draw(params, config, decoding, keys[sequence], hidden, count)
+
+  def draw(hidden, sequence, count):
+    return engine.draw_tokens(params, config, decoding, keys[sequence], hidden, count)
 
   def is_enough(state: slots.Slots) -> jax.Array:
     whole = state.ended[:-1].reshape(-1, group_size).all(axis=1)
@@ -211,13 +213,12 @@ def _batch(pool: Pool, group_size: int, decoding: Decoding, step: jax.Array) -> 
   """The rows of groups that are whole."""
   prompts, budgets = pool.problems['prompts'], jnp.full(pool.counts.size, decoding.max_tokens)
   lengths = jnp.repeat(pool.problems['prompt_lengths'], group_size)
-  batch = engine._rows(prompts, lengths, group_size, pool.tokens, pool.logprobs, budgets, decoding)
+  batch = engine.as_rows(prompts, lengths, group_size, pool.tokens, pool.logprobs, budgets, decoding)
   mask = batch['action_mask']
   versions = window(pool.versions, -batch['prompt_lengths'], mask.shape[1])
   ages = jnp.sum(jnp.where(mask, step - versions, 0), axis=1) / jnp.maximum(mask.sum(axis=1), 1)
-  columns = {k: v for k, v in pool.problems.items() if k not in ('prompts', 'prompt_lengths')}
   return {
-      **jax.tree.map(lambda x: jnp.repeat(x, group_size, axis=0), columns),
+      **columns_of(pool.problems, group_size),
       **batch,
       'policy_version': jnp.where(mask, versions, -1),
       'rollout/token_age': ages.astype(jnp.float32),

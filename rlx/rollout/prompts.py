@@ -123,10 +123,15 @@ def _completions(
         models['policy'], config, problems['prompts'], problems['prompt_lengths'], sample_key,
         group_size=group_size, decoding=decoding, num_slots=num_slots, speculation=speculation(models),
     )
-    columns = {k: v for k, v in problems.items() if k not in ('prompts', 'prompt_lengths')}
-    return {**jax.tree.map(lambda a: jnp.repeat(a, group_size, axis=0), columns), **batch}, world
+    return {**columns_of(problems, group_size), **batch}, world
 
   return StatefulRollout(begin=task.begin, draw=rollout, data=task.data)
+
+
+def columns_of(problems: Batch, group_size: int) -> Batch:
+  """The columns of problems that are not the prompt, for each row of their group."""
+  columns = {k: v for k, v in problems.items() if k not in ('prompts', 'prompt_lengths')}
+  return jax.tree.map(lambda a: jnp.repeat(a, group_size, axis=0), columns)
 
 
 def check_groups(batch_size: int, group_size: int) -> int:

@@ -139,11 +139,7 @@ def sample(
   chex.assert_rank([prompts, prompt_lengths], [2, 1])
   num_prompts, prompt_columns = prompts.shape
   num_rows = num_prompts * group_size
-  if prompt_columns + decoding.max_tokens > config.context_length:
-    raise ValueError(
-        f'prompts of {prompt_columns} tokens and max_tokens={decoding.max_tokens} do not fit the context '
-        f'of {config.context_length}; lower max_tokens or raise context_length'
-    )
+  check_context(config, decoding, prompt_columns)
   if speculation is not None:
     speculate.check(
         num_slots=num_slots, draft_tokens=speculation.draft_tokens, max_live=speculation.max_live
@@ -159,7 +155,16 @@ def sample(
   tokens, logprobs, columns = decode(
       params, config, prompts, prompt_lengths, keys, budgets, group_size=group_size, decoding=decoding
   )
-  return {**_rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding), **columns}
+  return {**as_rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding), **columns}
+
+
+def check_context(config: TransformerConfig, decoding: Decoding, prompt_columns: int) -> None:
+  """Raises `ValueError` where prompt and completion do not fit the context."""
+  if prompt_columns + decoding.max_tokens > config.context_length:
+    raise ValueError(
+        f'prompts of {prompt_columns} tokens and max_tokens={decoding.max_tokens} do not fit the context '
+        f'of {config.context_length}; lower max_tokens or raise context_length'
+    )
 
 
 def _decode_together(params, config, prompts, prompt_lengths, keys, budgets, *, group_size, decoding):
@@ -167,7 +172,7 @@ def _decode_together(params, config, prompts, prompt_lengths, keys, budgets, *, 
   num_rows = keys.shape[0]
   hidden, prompt_kv = transformer.forward(params, config, prompts)
   hidden = jnp.take_along_axis(hidden, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
-  draw = functools.partial(_draw, params, config, decoding, keys)
+  draw = functools.partial(draw_tokens, params, config, decoding, keys)
   tokens, logprobs = draw(jnp.repeat(hidden, group_size, axis=0), 0)
 
   write = lambda array, column, x: jax.lax.dynamic_update_slice(array, x[:, None], (0, column))
@@ -231,7 +236,7 @@ def replay(
 
   def draw(params, config, hidden, sequence, count):
     tokens = forced[sequence, count]
-    return tokens, _logprobs(_adjusted(params, config, decoding, hidden, count), tokens)
+    return tokens, _logprobs(adjusted_logits(params, config, decoding, hidden, count), tokens)
 
   budgets = batch['action_mask'].sum(axis=1)
   queue = functools.partial(_run_queue, group_size=group_size, decoding=decoding, num_slots=num_slots)
@@ -247,7 +252,7 @@ def _decode_in_slots(
   keys = jnp.concatenate([keys, keys[:1]])  # an empty slot draws too, for nothing
 
   def draw(params, config, hidden, sequence, count):
-    return _draw(params, config, decoding, keys[sequence], hidden, count)
+    return draw_tokens(params, config, decoding, keys[sequence], hidden, count)
 
   return _run_queue(
       params, config, prompts, prompt_lengths, budgets, draw, group_size=group_size, decoding=decoding,
@@ -274,13 +279,21 @@ def _run_queue(
   return end.tokens[:-1], end.logprobs[:-1], counted
 
 
-def _draw(params, config, decoding, keys, hidden, column):
+def draw_tokens(params, config, decoding, keys, hidden, column):
   """One token a row, and its log-probability under the distribution that it was drawn from.
 
-  `column` [] or [B] counts the tokens that the row has drawn before.
+  Args:
+    params: of the policy.
+    config: its shape.
+    decoding: how to draw.
+    keys: [B], one a sequence; the noise is fold_in(key, column).
+    hidden: [B, D] states that predict the tokens.
+    column: [] or [B] int32, how many tokens the row has drawn before.
+  Returns:
+    [B] int32 and [B] float32.
   """
   column = jnp.broadcast_to(column, hidden.shape[:1])
-  logits = _adjusted(params, config, decoding, hidden, column)
+  logits = adjusted_logits(params, config, decoding, hidden, column)
   if decoding.temperature == 0:
     tokens = jnp.argmax(logits, axis=-1)
   else:
@@ -292,7 +305,7 @@ def _draw(params, config, decoding, keys, hidden, column):
   return tokens.astype(jnp.int32), _logprobs(logits, tokens)
 
 
-def _adjusted(params, config, decoding, hidden, column):
+def adjusted_logits(params, config, decoding, hidden, column):
   """[B, V] logits of the distributions that are drawn from, `column` [B] tokens into the rows."""
   may_end = (column >= decoding.min_tokens)[:, None]
   return decoding.adjust(transformer.logits(params, config, hidden), may_end=may_end)
@@ -302,8 +315,20 @@ def _logprobs(logits, tokens):
   return jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[:, None], axis=-1)[:, 0]
 
 
-def _rows(prompts, lengths, group_size, out_tokens, out_logprobs, budgets, decoding) -> Batch:
-  """Prompts and completions joined into contiguous rows: completion token i stands at length + i."""
+def as_rows(prompts, lengths, group_size, out_tokens, out_logprobs, budgets, decoding) -> Batch:
+  """Prompts and completions joined into contiguous rows: completion token i stands at length + i.
+
+  Args:
+    prompts: [P, Tp] int32.
+    lengths: [B] int32, of the prompt of each row, B = P * group_size.
+    group_size: rows a prompt.
+    out_tokens: [B, max_tokens] int32; what stands behind an end token does not matter.
+    out_logprobs: [B, max_tokens] float32.
+    budgets: [B] int32, the most actions of each row.
+    decoding: which tokens end a row.
+  Returns:
+    The batch that `sample` describes.
+  """
   num_rows, max_tokens = out_tokens.shape
   prompts = jnp.repeat(prompts, group_size, axis=0)
   is_eos = decoding.is_eos(out_tokens)

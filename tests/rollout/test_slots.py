@@ -104,7 +104,10 @@ def queue_of(decoding, num_slots):
   columns = PROMPTS.shape[1] + decoding.max_tokens
   bank = slots.read_prompts(PARAMS, CONFIG, PROMPTS, LENGTHS, columns=columns)
   keys = jax.vmap(functools.partial(jax.random.fold_in, KEY))(jnp.arange(NUM_ROWS + 1))
-  draw = lambda hidden, sequence, count: engine._draw(PARAMS, CONFIG, decoding, keys[sequence], hidden, count)
+
+  def draw(hidden, sequence, count):
+    return engine.draw_tokens(PARAMS, CONFIG, decoding, keys[sequence], hidden, count)
+
   budgets = jnp.full(NUM_ROWS, decoding.max_tokens)
   queue = slots.fresh(LENGTHS, budgets, group_size=GROUP_SIZE, max_tokens=decoding.max_tokens)
 

@@ -208,7 +208,7 @@ def stoppable():
   bank = jax.jit(lambda: slots.read_prompts(PARAMS, CONFIG, PROMPTS, LENGTHS, columns=columns))()
   queue = slots.fresh(LENGTHS, ALL_TOKENS, group_size=GROUP_SIZE, max_tokens=MAX_TOKENS)
   keys = jax.vmap(functools.partial(jax.random.fold_in, KEY))(jnp.arange(NUM_ROWS + 1))
-  draw = lambda params, config, hidden, sequence, count: engine._draw(
+  draw = lambda params, config, hidden, sequence, count: engine.draw_tokens(
       params, config, decoding, keys[sequence], hidden, count
   )
 

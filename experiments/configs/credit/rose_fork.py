@@ -1,0 +1,36 @@
+"""ROSE where one token decides and answers may be short or long: the fork task, three seeds.
+
+    rlx --config=experiments/configs/credit/rose_fork.py --workdir=runs/rose
+
+Paper: https://arxiv.org/abs/2601.05053. There, a round adds one row to each prompt; here two, so that a group
+of eight takes three rounds and not seven.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.credit import tempo_fork
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  config = tempo_fork.get_config(arg)
+  config.rollout = {
+      'name': 'rlx.rollout.tree.explore',
+      'batch_size': config.rollout.batch_size,
+      'group_size': 8,
+      'first_rows': 2,  # a prompt
+      'rows_per_round': 2,  # a prompt
+      'epsilon': 0.5,  # of the new rows begin at the prompt
+      'synonyms': ('abcd',),  # filler; () takes the embedding, as the paper does
+  }
+  config.algorithm = {
+      'name': 'rose',
+      'clip_low': 0.2,
+      'clip_high': 0.2,
+      'kl_coef': 0.0,  # 0.001 in the paper
+      'length_power': 0.5,
+      'length': config.decoding.max_tokens,
+  }
+  return config

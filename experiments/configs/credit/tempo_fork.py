@@ -1,0 +1,33 @@
+"""TEMPO where one token decides: the quickstart's decoder on the fork task, three seeds.
+
+    rlx --config=experiments/configs/credit/tempo_fork.py --workdir=runs/tempo
+
+Paper: https://arxiv.org/abs/2509.18314
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+from rlx.config import parse_arg
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  parse_arg(arg, smoke=False)
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.data = {
+      'name': 'fork',
+      'choices': 8,  # what the decision is among
+      'length': 4,  # digits of a prompt, of which the first counts
+      'before': 2,  # letters in front of the decision
+      'after': 4,  # at most so many behind it
+      'letters': 4,
+      'held_out_share': 0.1,
+  }
+  config.sft.data = config.data
+  config.decoding.max_tokens = config.sft.decoding.max_tokens = 8  # all of them, and the end token
+  config.algorithm = {'name': 'tempo', 'clip_low': 0.2, 'clip_high': 0.2, 'kl_coef': 0.0}
+  return config

@@ -1,0 +1,31 @@
+"""TreePO on two-digit addition: the quickstart with rows that branch after every token, three seeds.
+
+    rlx --config=experiments/configs/credit/treepo_arithmetic.py --workdir=runs/treepo
+
+Paper: https://arxiv.org/abs/2508.17445. There, segments are 512 tokens long and 14 deep.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.rollout = {
+      'name': 'rlx.rollout.tree.segments',
+      'batch_size': config.rollout.batch_size,
+      'group_size': 8,
+      'segment_tokens': 1,
+      'first_branches': 4,  # 2 to 8 in the paper, for 16 rows
+      'branching': 2,
+      'uncertainty': 0.0,  # places are shared out evenly
+      'repeated_tokens': 0,  # rows are too short to repeat themselves
+      'least_logprob': -100.0,  # off
+  }
+  config.algorithm = {'name': 'treepo', 'clip_low': 0.2, 'clip_high': 0.28}
+  return config

@@ -1,0 +1,125 @@
+"""TreePO: rows that branch cost fewer tokens than rows that do not, and teach as much."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from rlx.advantages import tree as tree_advantages
+from rlx.algorithms.grpo import grpo
+from rlx.algorithms.sft import sft
+from rlx.algorithms.treepo import treepo
+from rlx.envs.fork import fork
+from rlx.models import transformer
+from rlx.models.transformer import TransformerConfig
+from rlx.rewards.verifier import verifier
+from rlx.rollout import prompts, tree
+from rlx.rollout import sample as engine
+from rlx.rollout.sample import Decoding
+from rlx.step import collect, make_train_step, repeat
+from rlx.types import State
+
+TASK = fork(choices=3, length=2, before=2, after=2, letters=2, held_out_share=0.3)
+CONFIG = TransformerConfig(
+    vocab_size=TASK.vocab_size, num_layers=1, width=32, num_heads=2, num_kv_heads=2, head_size=16,
+    mlp_size=64, context_length=16, rope_theta=100.0,
+)
+DECODING = Decoding(
+    max_tokens=TASK.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
+    eos_ids=TASK.eos_ids, pad_id=0,
+)
+SIZES = dict(batch_size=64, group_size=8)
+REWARD = verifier(TASK, DECODING)
+
+
+def score(params, batch):
+  return engine.score(params, CONFIG, batch, decoding=DECODING, chunk_size=512)
+
+
+def growing():
+  return tree.segments(
+      TASK, CONFIG, DECODING, **SIZES, segment_tokens=1, first_branches=2, branching=2, uncertainty=0.0,
+      repeated_tokens=0, least_logprob=-100.0,
+  )
+
+
+def algorithms():
+  clip = dict(clip_low=0.2, clip_high=0.28)
+  plain = prompts.completions(TASK, CONFIG, DECODING, **SIZES, num_slots=0)
+  return {
+      'grpo': grpo(plain, REWARD, score, **clip, kl_coef=0.0, entropy_coef=0.0),
+      'treepo': treepo(growing(), REWARD, score, **clip),
+  }
+
+
+def state_of(params, optimizer, seed):
+  return State(
+      step=jnp.int32(0), params={'policy': params}, slow={}, opt_state=optimizer.init({'policy': params}),
+      world={}, key=jax.random.key(seed),
+  )
+
+
+def test_the_advantage_is_that_of_the_tree():
+  """Against the tree that the nodes spell out, row by row."""
+  params = transformer.init(jax.random.key(0), CONFIG)
+  algorithm = algorithms()['treepo']
+  batch = jax.jit(functools.partial(collect, algorithm))(state_of(params, optax.sgd(0.1), 1))
+  batch = {**jax.tree.map(np.asarray, batch)}
+  batch['rewards'] = (np.arange(64) * 7 % 5 < 2).astype(np.float32)  # an untrained policy earns nothing
+  again = jax.jit(algorithm.advantage)({}, batch, jax.random.key(0))
+  rows = range(len(batch['rewards']))
+  wanted = np.zeros(len(rows))
+  for row in rows:
+    group = batch['rewards'][batch['groups'] == batch['groups'][row]]
+    terms = [batch['rewards'][row] - group.mean()]
+    for column in np.flatnonzero(batch['action_mask'][row]):  # segments are one token long
+      inside = batch['nodes'][:, column] == batch['nodes'][row, column]
+      if inside.sum() > 1:
+        terms.append(batch['rewards'][row] - batch['rewards'][inside].mean())
+    wanted[row] = np.mean(terms)
+  spread = np.where(batch['action_mask'], wanted[:, None], 0)
+  scale = np.sqrt((spread**2).sum() / batch['action_mask'].sum())
+  np.testing.assert_allclose(again['advantages'], spread / scale, rtol=1e-3, atol=1e-4)
+  assert len({len(set(row[row >= 0])) for row in batch['nodes']}) > 1
+  alone = tree_advantages.node_sizes(jnp.asarray(batch['nodes']))
+  assert (np.asarray(alone)[batch['action_mask']] > 1).any()
+
+
+@pytest.mark.slow
+def test_tokens_are_saved_at_equal_accuracy():
+  """Five seeds, 20 steps of SFT, then 150 of 64 rows.
+
+  Measured: eight rows in a tree cost 29 to 31 % less than their tokens, and 25 to 37 % less than GRPO's
+  independent ones. Accuracy over the last 20 steps: median 98.4 % (worst 97.7 %), GRPO 98.9 % (98.4 %).
+  """
+  seeds = jnp.arange(5)
+
+  def run(algorithm, optimizer, params, steps, key):
+    dispatch = repeat(
+        make_train_step(algorithm, optimizer, epochs=1, minibatches=1, microbatches=1), steps
+    )
+
+    def one(params, seed):
+      state, metrics = dispatch(state_of(params, optimizer, 0).replace(key=jax.random.fold_in(key, seed)))
+      return state.params['policy'], metrics
+
+    return jax.jit(jax.vmap(one))(params, seeds)
+
+  begin = jax.vmap(functools.partial(transformer.init, config=CONFIG))(jax.random.split(jax.random.key(3), 5))
+  teacher = sft(prompts.solutions(TASK, DECODING, batch_size=64), score)
+  taught, _ = run(teacher, optax.adam(3e-3), begin, 20, jax.random.key(1))
+  found = {
+      name: run(algorithm, optax.adam(2e-3), taught, 150, jax.random.key(2))[1]
+      for name, algorithm in algorithms().items()
+  }
+  accuracy = {name: np.asarray(m['reward/mean'])[:, -20:].mean(axis=1) for name, m in found.items()}
+  saved = 1 - found['treepo']['tokens/sampled'].sum(axis=1) / found['treepo']['tokens/actions'].sum(axis=1)
+  against = 1 - found['treepo']['tokens/sampled'].sum(axis=1) / found['grpo']['tokens/actions'].sum(axis=1)
+  first = np.asarray(found['grpo']['reward/mean'])[:, :3].mean(axis=1)
+  assert first.max() < 0.6, 'there is nothing to learn'
+  assert saved.min() > 0.2 and against.min() > 0.2
+  assert np.median(accuracy['treepo']) > np.median(accuracy['grpo']) - 0.03
+  assert accuracy['treepo'].min() > accuracy['grpo'].min() - 0.05
