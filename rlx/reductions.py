@@ -7,6 +7,20 @@ order of minibatches, on padding columns or on the number of devices: no denomin
 part. (Rows without a counted token are left out by the two means; the two sums count them in B.)
 
 A reduction maps a mask [B, T] to weights [B, T]; `advantage` functions store them as `batch['weights']`.
+
+| here | verl `loss_agg_mode` | TRL `loss_type` | papers |
+|---|---|---|---|
+| `token_mean` | token-mean | dapo, cispo, vespo; bnpo of each micro-batch | DAPO |
+| `sequence_mean` | seq-mean-token-mean | grpo, sapo | GRPO, GSPO, SAPO, GMPO |
+| `sequence_sum` | seq-mean-token-sum | luspo | LUSPO, REINFORCE |
+| `constant_length_sum` | seq-mean-token-sum-norm | dr_grpo | Dr. GRPO |
+| `prompt_mean` | prompt-mean (AReaL) | | ScaleRL |
+
+Rows without a counted token: TRL counts them in B as zeros, verl leaves them out of both its sequence means.
+verl's seq-mean-token-sum-norm is summed over rows, not averaged: B times as large.
+
+A loss of a sequence, repeated at each of its tokens (`policy.sequence_ratio`), weighs 1 under `sequence_mean`
+(GSPO) and its length under `sequence_sum` (LUSPO: GSPO's gradient without the 1/|y| that favours short rows).
 """
 
 import chex
@@ -87,3 +101,24 @@ def constant_length_sum(mask: jax.Array, *, length: int) -> jax.Array:
   """
   chex.assert_rank(mask, 2)
   return mask.astype(jnp.float32) / length
+
+
+def prompt_mean(mask: jax.Array, groups: jax.Array) -> jax.Array:
+  """Every prompt weighs the same, all tokens of its samples share its weight: (1/P) Σ_p (1/Σ|y|) Σ_i Σ_t.
+
+  Prompts without a single counted token are left out of P. Between `token_mean`, in which a prompt with long
+  answers weighs more, and `sequence_mean`, in which a token of a long answer weighs less.
+
+  Args:
+    mask: [B, T] bool, True where the token counts.
+    groups: [B] int32 ids in 0..B-1: which rows share a prompt.
+  Returns:
+    [B, T] float32 weights whose mean over rows of row sums is 1 (0 for an empty mask).
+  Source: ScaleRL, https://arxiv.org/abs/2510.13786, loss aggregation by prompt average; the shares inside a
+    prompt are our reading.
+  """
+  chex.assert_rank([mask, groups], [2, 1])
+  mask = mask.astype(jnp.float32)
+  sizes = jax.ops.segment_sum(mask.sum(axis=-1), groups, num_segments=mask.shape[0])
+  num_prompts = jnp.maximum((sizes > 0).sum(), 1)
+  return mask / jnp.maximum(sizes, 1)[groups][:, None] * mask.shape[0] / num_prompts

@@ -122,3 +122,37 @@ def test_sums_are_float32_whatever_the_loss_is(reduction):
 def test_shapes_must_agree():
   with pytest.raises(AssertionError):
     reductions.weighted_mean(jnp.ones((2, 3)), jnp.ones((2, 1)))
+
+
+GROUPS = np.int32([4, 2, 4, 2, 0, 1])
+GROUP_MASK = np.array([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [1, 1, 0]], bool)
+prompt_mean = jax.jit(reductions.prompt_mean)
+weighted_mean = jax.jit(reductions.weighted_mean)
+
+
+def test_prompts_weigh_the_same_and_their_tokens_share_it():
+  """Prompt 4 has four tokens, 2 and 1 have two, 0 has none and is left out."""
+  weights = prompt_mean(GROUP_MASK, GROUPS)
+  x = np.float32(np.arange(18).reshape(6, 3))
+  rows = [[0, 2], [1, 3], [5]]
+  expected = np.mean([x[row][GROUP_MASK[row]].mean() for row in rows])
+  np.testing.assert_allclose(weighted_mean(x, weights), expected, rtol=1e-6)
+  np.testing.assert_array_equal(weights == 0, ~GROUP_MASK)
+  np.testing.assert_allclose(weighted_mean(np.ones_like(x), weights), 1, rtol=1e-6)
+  assert not prompt_mean(np.zeros_like(GROUP_MASK), GROUPS).any()
+
+
+def test_a_prompt_for_each_row_is_the_mean_over_sequences_and_one_prompt_that_over_tokens():
+  alone = prompt_mean(GROUP_MASK, np.arange(6, dtype=np.int32))
+  np.testing.assert_allclose(alone, reductions.sequence_mean(GROUP_MASK), rtol=1e-6)
+  one = prompt_mean(GROUP_MASK, np.zeros(6, np.int32))
+  np.testing.assert_allclose(one, reductions.token_mean(GROUP_MASK), rtol=1e-6)
+
+
+def test_parts_of_a_prompt_make_up_the_whole():
+  """Whichever rows a part holds, also where it splits a group."""
+  weights = prompt_mean(GROUP_MASK, GROUPS)
+  x = np.float32(np.arange(18).reshape(6, 3))
+  parts = [np.array([0, 1, 5]), np.array([2, 3, 4])]
+  mean = sum(weighted_mean(x[rows], weights[rows]) / 2 for rows in parts)
+  np.testing.assert_allclose(mean, weighted_mean(x, weights), rtol=1e-6)

@@ -1,16 +1,21 @@
 """Advantages along time: how much better than the critic expected things went from each decision on.
 
-`gae` is for dense time (environment steps), `gae_tokens` for rows of tokens in which only some are decisions.
-Both are the recursion x_t = δ_t + decay_t x_{t+1}. Returns, the targets of the critic, are advantages plus
-values. Nothing here stops gradients: call them where none are taken (the `advantage` slot).
+`gae` is for dense time (environment steps), `gae_tokens` for rows of tokens in which only some are decisions;
+all else comes in the same two forms. They are the recursion x_t = δ_t + decay_t x_{t+1}. Returns, the targets
+of the critic, are advantages plus values. Nothing here stops gradients: call them where none are taken (the
+`advantage` slot).
 """
+
+from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 
 
-def gae(rewards: jax.Array, values: jax.Array, discounts: jax.Array, *, lambda_: float) -> jax.Array:
+def gae(
+    rewards: jax.Array, values: jax.Array, discounts: jax.Array, *, lambda_: float | jax.Array
+) -> jax.Array:
   """Generalised advantage estimates: exponentially weighted sums of temporal differences.
 
   δ_t = r_t + γ_t V_{t+1} - V_t,  A_t = δ_t + γ_t λ A_{t+1}. A step that is cut off by a time limit is not
@@ -21,7 +26,8 @@ def gae(rewards: jax.Array, values: jax.Array, discounts: jax.Array, *, lambda_:
     rewards: [..., T] reward after each action.
     values: [..., T + 1] value before each action, and after the last (the bootstrap).
     discounts: [..., T] γ (1 - terminated).
-    lambda_: in [0, 1]; 0 is the temporal difference, 1 the return minus the value.
+    lambda_: in [0, 1]; 0 is the temporal difference, 1 the return minus the value. Or an array that
+      broadcasts against [..., T], e.g. one number a row.
   Returns:
     [..., T] float32 advantages.
   Source: Schulman et al., 2015, https://arxiv.org/abs/1506.02438, eq. 16.
@@ -34,7 +40,7 @@ def gae(rewards: jax.Array, values: jax.Array, discounts: jax.Array, *, lambda_:
 
 
 def gae_tokens(
-    rewards: jax.Array, values: jax.Array, mask: jax.Array, *, discount: float, lambda_: float
+    rewards: jax.Array, values: jax.Array, mask: jax.Array, *, discount: float, lambda_: float | jax.Array
 ) -> jax.Array:
   """`gae` over the decisions of each row: time passes only at tokens that the policy sampled.
 
@@ -46,7 +52,7 @@ def gae_tokens(
     values: [B, T] value before each token; looked at only where `mask` is True.
     mask: [B, T] bool, True where the token is a decision.
     discount: γ per decision.
-    lambda_: in [0, 1], as in `gae`.
+    lambda_: in [0, 1], as in `gae`; an array is [B, 1] or [B, T].
   Returns:
     [B, T] float32 advantages; zero where `mask` is False.
   Source: Schulman et al., 2015, https://arxiv.org/abs/1506.02438, eq. 16.
@@ -54,10 +60,185 @@ def gae_tokens(
   chex.assert_rank(mask, 2)
   chex.assert_equal_shape([rewards, values, mask])
   values = jnp.where(mask, values, 0).astype(jnp.float32)
-  upcoming = _accumulated(values, jnp.where(mask, 0.0, 1.0))  # value of the first decision from here on
-  next_values = jnp.pad(upcoming[:, 1:], ((0, 0), (0, 1)))
-  deltas = jnp.where(mask, rewards + discount * next_values - values, 0)
+  deltas = jnp.where(mask, rewards + discount * _at_next(values, mask) - values, 0)
   return jnp.where(mask, _accumulated(deltas, jnp.where(mask, discount * lambda_, 1.0)), 0)
+
+
+def lengths_to_lambda(lengths: jax.Array, *, alpha: float) -> jax.Array:
+  """λ = 1 - 1 / (α l): the weights λ^t of the differences then sum to α l, in long and short rows alike.
+
+  Rows that are too short for it (α l < 1) get 0, the plain temporal difference.
+
+  Args:
+    lengths: [B] number of decisions in each row.
+    alpha: how much of a row counts, above 0 (VAPO 0.05).
+  Returns:
+    [B] float32 in [0, 1).
+  Source: VAPO, https://arxiv.org/abs/2504.05118 (length-adaptive GAE); the lower end is our reading.
+  """
+  return 1 - 1 / jnp.maximum(alpha * lengths.astype(jnp.float32), 1)
+
+
+def gae_tokens_adaptive(
+    rewards: jax.Array, values: jax.Array, mask: jax.Array, *, discount: float, alpha: float
+) -> jax.Array:
+  """`gae_tokens` with the λ of each row's own length, 1 - 1 / (α l).
+
+  It is for the policy. VAPO's critic learns from λ = 1: `lambda_returns_tokens`.
+
+  Args:
+    rewards: [B, T] reward after each token.
+    values: [B, T] value before each token.
+    mask: [B, T] bool, True where the token is a decision.
+    discount: γ per decision.
+    alpha: as in `lengths_to_lambda`.
+  Returns:
+    [B, T] float32 advantages; zero where `mask` is False.
+  Source: VAPO, https://arxiv.org/abs/2504.05118 (length-adaptive GAE).
+  """
+  lambda_ = lengths_to_lambda(mask.sum(axis=1), alpha=alpha)
+  return gae_tokens(rewards, values, mask, discount=discount, lambda_=lambda_[:, None])
+
+
+def returns(rewards: jax.Array, discounts: jax.Array) -> jax.Array:
+  """Discounted sums of what is still to come: G_t = r_t + γ_t G_{t+1}, [..., T] float32; 0 behind the end.
+
+  Args:
+    rewards: [..., T] reward after each action.
+    discounts: [..., T] γ (1 - terminated).
+  """
+  chex.assert_equal_shape([rewards, discounts])
+  return _accumulated(rewards, discounts)
+
+
+def returns_tokens(rewards: jax.Array, mask: jax.Array, *, discount: float) -> jax.Array:
+  """`returns` over the decisions of each row, [B, T] float32; zero where `mask` is False.
+
+  Args:
+    rewards: [B, T] reward after each token; looked at only where `mask` is True.
+    mask: [B, T] bool, True where the token is a decision.
+    discount: γ per decision.
+  """
+  chex.assert_equal_shape([rewards, mask])
+  to_go = _accumulated(jnp.where(mask, rewards, 0), jnp.where(mask, discount, 1.0))
+  return jnp.where(mask, to_go, 0)
+
+
+def lambda_returns(
+    rewards: jax.Array, values: jax.Array, discounts: jax.Array, *, lambda_: float | jax.Array
+) -> jax.Array:
+  """Targets of the critic: G_t = r_t + γ_t [(1 - λ) V_{t+1} + λ G_{t+1}], and G_T = V_T.
+
+  Args:
+    rewards: [..., T] reward after each action.
+    values: [..., T + 1] value before each action, and after the last (the bootstrap).
+    discounts: [..., T] γ (1 - terminated).
+    lambda_: in [0, 1]; 0 looks one step ahead, 1 to the end.
+  Returns:
+    [..., T] float32: `gae` plus the values.
+  Source: Sutton and Barto, 2018, http://incompleteideas.net/book/the-book-2nd.html, section 12.1.
+  """
+  return gae(rewards, values, discounts, lambda_=lambda_) + values[..., :-1]
+
+
+def lambda_returns_tokens(
+    rewards: jax.Array, values: jax.Array, mask: jax.Array, *, discount: float, lambda_: float | jax.Array
+) -> jax.Array:
+  """`lambda_returns` over the decisions of each row, [B, T] float32; arguments as of `gae_tokens`."""
+  advantages = gae_tokens(rewards, values, mask, discount=discount, lambda_=lambda_)
+  return advantages + jnp.where(mask, values, 0)
+
+
+class VTrace(NamedTuple):
+  """What `vtrace` knows of each decision."""
+
+  targets: jax.Array  # [..., T] float32, of the critic
+  advantages: jax.Array  # [..., T] float32, of the policy gradient; the clipped ratio is in them
+
+
+def vtrace(
+    rewards: jax.Array,
+    values: jax.Array,
+    discounts: jax.Array,
+    ratios: jax.Array,
+    *,
+    lambda_: float,
+    clip_rho: float,
+    clip_c: float,
+) -> VTrace:
+  """Targets and advantages of a policy from steps that another one took.
+
+      v_t = V_t + δ_t + γ_t c_t (v_{t+1} - V_{t+1}),    A_t = ρ_t (r_t + γ_t v_{t+1} - V_t)
+      δ_t = ρ_t (r_t + γ_t V_{t+1} - V_t),    ρ_t = min(ratio, clip_rho),    c_t = λ min(ratio, clip_c)
+
+  With ratios of 1 and both clips at 1 the targets are `lambda_returns`. Which value function they lead to is
+  up to `clip_rho`; `clip_c` is only about how fast. (rlax can clip the ρ of A at another height.)
+
+  Args:
+    rewards: [..., T] reward after each action.
+    values: [..., T + 1] value before each action, and after the last (the bootstrap).
+    discounts: [..., T] γ (1 - terminated).
+    ratios: [..., T] probability of the action under the policy that learns, over that under the other one.
+    lambda_: in [0, 1]; 1 in the paper's experiments.
+    clip_rho: ρ bar, at least `clip_c`.
+    clip_c: c bar.
+  Returns:
+    A `VTrace`.
+  Source: IMPALA, https://arxiv.org/abs/1802.01561, eq. 1, remarks 1 and 2, section 4.2.
+  """
+  chex.assert_equal_shape([rewards, discounts, ratios])
+  chex.assert_shape(values, (*rewards.shape[:-1], rewards.shape[-1] + 1))
+  values, ratios = values.astype(jnp.float32), ratios.astype(jnp.float32)
+  rho = jnp.minimum(ratios, clip_rho)
+  deltas = rho * (rewards + discounts * values[..., 1:] - values[..., :-1])
+  corrections = _accumulated(deltas, discounts * lambda_ * jnp.minimum(ratios, clip_c))
+  targets = values[..., :-1] + corrections
+  next_targets = jnp.concatenate([targets[..., 1:], values[..., -1:]], axis=-1)
+  return VTrace(targets, rho * (rewards + discounts * next_targets - values[..., :-1]))
+
+
+def vtrace_tokens(
+    rewards: jax.Array,
+    values: jax.Array,
+    mask: jax.Array,
+    ratios: jax.Array,
+    *,
+    discount: float,
+    lambda_: float,
+    clip_rho: float,
+    clip_c: float,
+) -> VTrace:
+  """`vtrace` over the decisions of each row; after the last one the episode is over and the value is 0.
+
+  Args:
+    rewards: [B, T] reward after each token; looked at, as are the next two, only where `mask` is True.
+    values: [B, T] value before each token.
+    mask: [B, T] bool, True where the token is a decision.
+    ratios: [B, T] as in `vtrace`.
+    discount: γ per decision.
+    lambda_: as in `vtrace`.
+    clip_rho: as in `vtrace`.
+    clip_c: as in `vtrace`.
+  Returns:
+    A `VTrace`; zero where `mask` is False.
+  Source: IMPALA, https://arxiv.org/abs/1802.01561, eq. 1.
+  """
+  chex.assert_equal_shape([rewards, values, mask, ratios])
+  rewards, values, ratios = (jnp.where(mask, x, 0).astype(jnp.float32) for x in (rewards, values, ratios))
+  rho = jnp.minimum(ratios, clip_rho)
+  deltas = rho * (rewards + discount * _at_next(values, mask) - values)
+  decays = jnp.where(mask, discount * lambda_ * jnp.minimum(ratios, clip_c), 1.0)
+  targets = jnp.where(mask, values + _accumulated(deltas, decays), 0)
+  return VTrace(targets, rho * (rewards + discount * _at_next(targets, mask) - values))
+
+
+def _at_next(x: jax.Array, mask: jax.Array) -> jax.Array:
+  """[B, T] float32: `x` at the first masked token behind each token; 0 where there is none.
+
+  `x` is 0 where `mask` is False.
+  """
+  upcoming = _accumulated(x, jnp.where(mask, 0.0, 1.0))  # at the first masked token from here on
+  return jnp.pad(upcoming[:, 1:], ((0, 0), (0, 1)))
 
 
 def _accumulated(x: jax.Array, decays: jax.Array) -> jax.Array:

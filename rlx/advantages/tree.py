@@ -34,10 +34,10 @@ def prefix_nodes(tokens: jax.Array, mask: jax.Array, groups: jax.Array) -> jax.A
   symbols = 2 * tokens + mask
 
   def descend(node, symbol):
-    node = _first_rows(node, symbol)
+    node = group_advantages.join(node, symbol)
     return node, node
 
-  _, nodes = jax.lax.scan(descend, _first_rows(groups), symbols.T)
+  _, nodes = jax.lax.scan(descend, group_advantages.join(groups), symbols.T)
   return jnp.where(mask, nodes.T, -1)
 
 
@@ -187,16 +187,7 @@ def _node_sums(x, nodes):
   """[B, T]: for each row and column, the sum of `x` over the rows that share its node."""
 
   def column(x, ids):
-    leaders = _first_rows(ids)
+    leaders = group_advantages.join(ids)
     return jax.ops.segment_sum(x, leaders, num_segments=ids.shape[0])[leaders]
 
   return jax.vmap(column, in_axes=1, out_axes=1)(x, nodes)
-
-
-def _first_rows(*keys):
-  """[B] int32: for each row, the smallest row whose keys, each [B], are all equal to its own."""
-  order = jnp.lexsort(keys[::-1])  # stable: equal rows stay in order
-  changes = [x[order][1:] != x[order][:-1] for x in keys]
-  starts = jnp.concatenate([jnp.ones(1, bool), jnp.any(jnp.stack(changes), axis=0)])
-  leaders = order[jax.lax.cummax(jnp.where(starts, jnp.arange(order.shape[0]), 0))]
-  return jnp.zeros_like(order).at[order].set(leaders)

@@ -8,9 +8,6 @@ above: `clip_low=1`. The bound is 1 + clip_high, as in verl; in TRL `epsilon_hig
 
 import dataclasses
 
-import jax
-import jax.numpy as jnp
-
 from rlx import reductions
 from rlx.algorithms.grpo import grpo
 from rlx.losses import policy
@@ -38,12 +35,10 @@ def cispo(
   def loss(models: Models, batch: Batch, key: Key):
     del key
     logprobs, entropy = score(models['policy'], batch)
-    rho = policy.ratio(logprobs, batch['sampler_logprobs'])
-    weight = jax.lax.stop_gradient(jnp.clip(rho, 1 - clip_low, 1 + clip_high))
-    total = reductions.weighted_mean(
-        policy.reinforce(logprobs, weight * batch['advantages']), batch['weights']
-    )
     clip = dict(clip_low=clip_low, clip_high=clip_high)
+    rho = policy.ratio(logprobs, batch['sampler_logprobs'])
+    surrogate = policy.cispo(rho, logprobs, batch['advantages'], **clip)
+    total = reductions.weighted_mean(surrogate, batch['weights'])
     return total, {'loss/policy': total, **describe_update(batch, logprobs, entropy, **clip)}
 
   return dataclasses.replace(parent, loss=loss)

@@ -1,11 +1,11 @@
-"""The three estimators of a KL divergence: values, gradients, and what they are on average."""
+"""Estimators of a KL divergence: values, gradients, and what they are on average; how strongly they count."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.losses import regularizers
+from rlx.losses import policy, regularizers
 
 ESTIMATORS = {'k1': regularizers.kl_k1, 'k2': regularizers.kl_k2, 'k3': regularizers.kl_k3}
 ALL = pytest.mark.parametrize('estimator', ESTIMATORS.values(), ids=ESTIMATORS)
@@ -116,3 +116,104 @@ def test_half_precision_log_probs_are_subtracted_in_float32(estimator):
 def test_shapes_must_agree(estimator):
   with pytest.raises(AssertionError):
     estimator(jnp.ones((2, 3)), jnp.ones((2, 1)))
+
+
+NEW = np.float32([-1.0, -0.2, -3.0, -2.0])
+REF = np.float32([-1.5, -0.1, -1.0, -2.0])
+
+
+@jax.jit
+def more_estimators(new, ref, old):
+  ratios = lambda new: policy.ratio(new, jax.lax.stop_gradient(old))
+  losses = {
+      'abs': regularizers.kl_abs,
+      'straight_through': regularizers.kl_straight_through,
+      'corrected': lambda new, ref: regularizers.kl_k3_corrected(new, ref, ratios(new)),
+      'k2': regularizers.kl_k2,
+      'k3': regularizers.kl_k3,
+  }
+  return {name: (loss(new, ref), gradient(loss, new, ref)) for name, loss in losses.items()}
+
+
+def test_straight_through_has_the_value_of_k3_and_the_gradient_of_k2():
+  results = more_estimators(NEW, REF, NEW)
+  np.testing.assert_allclose(results['straight_through'][0], results['k3'][0], rtol=1e-6)
+  np.testing.assert_allclose(results['straight_through'][1], results['k2'][1], rtol=1e-6)
+  assert not np.allclose(results['k3'][1], results['k2'][1])
+
+
+def test_the_distance_by_hand():
+  value, slope = more_estimators(NEW, REF, NEW)['abs']
+  np.testing.assert_allclose(value, [0.5, 0.1, 2.0, 0.0], rtol=1e-5)
+  np.testing.assert_array_equal(slope[:3], [1, -1, -1])
+
+
+def test_the_corrected_estimator_is_differentiated_through_its_ratio():
+  """d(ρ k3) / d log π = ρ (k3 + 1 - ref/π) = ρ log(π/ref): on policy the gradient of k2."""
+  old = np.float32([-1.2, -0.4, -2.5, -3.0])
+  value, slope = more_estimators(NEW, REF, old)['corrected']
+  rho, gap = np.exp(NEW - old), NEW - REF
+  np.testing.assert_allclose(value, rho * (np.exp(-gap) - 1 + gap), rtol=1e-5, atol=1e-6)
+  np.testing.assert_allclose(slope, rho * gap, rtol=1e-4, atol=1e-6)
+  on_policy = more_estimators(NEW, REF, NEW)
+  np.testing.assert_allclose(on_policy['corrected'][1], on_policy['k2'][1], rtol=1e-4, atol=1e-6)
+
+
+def test_more_estimators_of_extreme_ratios_are_finite_float32():
+  far = np.float32([89.0, -91.0, -1.0, -1.0]), np.float32([-1.0, -1.0, 89.0, -91.0])
+  half = tuple(x.astype(jnp.bfloat16) for x in far)
+  for new, ref in (far, half):
+    for value, slope in more_estimators(new, ref, np.roll(new, 2)).values():
+      assert value.dtype == jnp.float32
+      assert np.isfinite(value).all() and np.isfinite(np.float32(slope)).all()
+
+
+@jax.jit
+def whole_distributions(logits, reference):
+  losses = regularizers.kl_exact, regularizers.kl_forward
+  return [(loss(logits, reference), gradient(loss, logits, reference)) for loss in losses]
+
+
+def test_divergences_of_whole_distributions():
+  p, q = jax.nn.softmax(LOGITS), jnp.exp(REFERENCE)
+  (exact, slope), (forward, other_slope) = whole_distributions(LOGITS[None], REFERENCE[None])
+  np.testing.assert_allclose(exact, [np.sum(p * np.log(p / q))], rtol=1e-5)
+  np.testing.assert_allclose(slope[0], p * (np.log(p / q) - exact), rtol=1e-4, atol=1e-6)
+  np.testing.assert_allclose(forward, [np.sum(q * np.log(q / p))], rtol=1e-5)
+  np.testing.assert_allclose(other_slope[0], p - q, rtol=1e-4, atol=1e-6)
+
+
+def test_a_token_that_is_never_said_counts_nothing():
+  """In both distributions, or only in the one that the mean is taken over."""
+  keep = np.array([[True, False, True, True]])
+  logits, reference = LOGITS[None], REFERENCE[None]
+  masked = lambda x: jnp.where(keep, x, -jnp.inf)
+  (exact, slope), (forward, other_slope) = whole_distributions(masked(logits), masked(reference))
+  three = whole_distributions(logits[:, keep[0]], reference[:, keep[0]])
+  np.testing.assert_allclose([exact, forward], [three[0][0], three[1][0]], rtol=1e-5)
+  np.testing.assert_allclose(slope[:, keep[0]], three[0][1], rtol=1e-4, atol=1e-6)
+  assert np.isfinite(slope).all() and np.isfinite(other_slope).all()
+  (exact, slope), (forward, _) = whole_distributions(masked(logits), reference)
+  assert np.isfinite(exact) and np.isfinite(slope).all()
+  assert forward == np.inf
+
+
+def test_the_convex_divergence_by_hand():
+  kl = regularizers.kl_convex(np.float32([1.0, 4.0]), np.float32([3.0, 0.0]), base_share=0.75)
+  np.testing.assert_allclose(kl, [1.5, 3.0])
+
+
+def test_a_divergence_as_a_reward_is_a_constant_where_it_counts():
+  mask = np.array([True, True, False, True])
+  loss = lambda new: regularizers.kl_reward(regularizers.kl_k1(new, REF), mask, kl_coef=0.1)
+  np.testing.assert_allclose(loss(NEW), [-0.05, 0.01, 0.0, 0.0], rtol=1e-5, atol=1e-8)
+  np.testing.assert_array_equal(gradient(loss, NEW), 0)
+
+
+def test_the_adaptive_coefficient_follows_its_target():
+  """By at most 20 % of the rate an update, up above the target and down below."""
+  coef = regularizers.init_kl_coef(kl_coef=0.2)
+  update = jax.jit(lambda coef, kl: regularizers.update_kl_coef(coef, kl, target=6.0, rate=0.1))
+  for kl, factor in ((6.0, 1.0), (6.6, 1.01), (5.4, 0.99), (60.0, 1.02), (0.0, 0.98)):
+    np.testing.assert_allclose(update(coef, np.float32(kl)), 0.2 * factor, rtol=1e-6)
+  assert update(coef, np.float32(1)).dtype == coef.dtype == jnp.float32

@@ -1,0 +1,115 @@
+"""How much a row counts: weights [B] from what its group, its reward or its task says about it.
+
+They multiply advantages or the weights of a reduction, and are constants. A weight that depends on the
+outcomes of a group takes what `advantages/groups.py` takes: rewards [B] and group ids [B] in any order.
+(The rarity weight of CalibRL is |A| of a normalised group, and part of `policy.calibrl`.)
+"""
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from rlx.advantages import groups as group_advantages
+
+
+def _group_mean(x: jax.Array, groups: jax.Array) -> jax.Array:
+  """[B]: for each row, the mean of `x` over its group."""
+  sums = lambda x: jax.ops.segment_sum(x, groups, num_segments=groups.shape[0])[groups]
+  return sums(x.astype(jnp.float32)) / sums(jnp.ones(groups.shape, jnp.float32))
+
+
+def informative(rewards: jax.Array, groups: jax.Array) -> jax.Array:
+  """B / (B - M) for rows of groups with a difference, 0 for the M rows of the others.
+
+  The mean over all rows is then the mean over those that teach, whatever their number.
+
+  Args:
+    rewards: [B] outcomes.
+    groups: [B] int32 ids in 0..B-1.
+  Source: GPG's α, https://arxiv.org/abs/2504.02546; verl counts rows of non-zero score in place of those of
+    groups with a difference.
+  """
+  teaches = group_advantages.is_informative(rewards, groups)
+  return teaches * teaches.size / jnp.maximum(teaches.sum(), 1).astype(jnp.float32)
+
+
+def medium_difficulty(correct: jax.Array, groups: jax.Array, *, scale: float) -> jax.Array:
+  """4 c p (1 - p) with p the group's pass rate: c at p = 1/2, 0 where all or none succeed.
+
+  Args:
+    correct: [B] 0 or 1.
+    groups: [B] int32 ids in 0..B-1.
+    scale: c, the largest weight.
+  Source: Observe-R1, https://arxiv.org/abs/2505.12432; as in the authors' code.
+  """
+  chex.assert_rank([correct, groups], 1)
+  pass_rates = _group_mean(correct, groups)
+  return 4 * scale * pass_rates * (1 - pass_rates)
+
+
+def data_hardness(similarities: jax.Array, groups: jax.Array) -> jax.Array:
+  """σ(δ_i) / σ(mean δ) with δ = 1 - similarity: above 1 for answers further from the demonstration.
+
+  Args:
+    similarities: [B] of a response to the demonstration for its prompt, in [-1, 1].
+    groups: [B] int32 ids in 0..B-1.
+  Source: DR-IRL, https://arxiv.org/abs/2503.18991, α^D; read in a summary of the paper.
+  """
+  chex.assert_rank([similarities, groups], 1)
+  distances = 1 - similarities.astype(jnp.float32)
+  return jax.nn.sigmoid(distances) / jax.nn.sigmoid(_group_mean(distances, groups))
+
+
+def responsiveness(gaps: jax.Array, groups: jax.Array, *, deviation_max: float) -> jax.Array:
+  """σ(mean of the reward gaps without outliers) / σ(their mean), one number a group.
+
+  An outlier has (gap - mean)² > τ. The gap is the demonstration's reward over the response's. `data_hardness`
+  times this is the weight of the paper's GRPO-S.
+
+  Args:
+    gaps: [B] differences of rewards.
+    groups: [B] int32 ids in 0..B-1.
+    deviation_max: τ, in squared units of the reward.
+  Source: DR-IRL, https://arxiv.org/abs/2503.18991, α^M; read in a summary of the paper. Which of the two
+    rewards is subtracted is our reading.
+  """
+  chex.assert_rank([gaps, groups], 1)
+  gaps = gaps.astype(jnp.float32)
+  mean = _group_mean(gaps, groups)
+  kept = (jnp.square(gaps - mean) <= deviation_max).astype(jnp.float32)
+  share = _group_mean(kept, groups)
+  filtered = _group_mean(kept * gaps, groups) / jnp.where(share > 0, share, 1)
+  return jax.nn.sigmoid(jnp.where(share > 0, filtered, mean)) / jax.nn.sigmoid(mean)
+
+
+def small_targets(sizes: jax.Array, *, weight_min: float, weight_max: float) -> jax.Array:
+  """Inverse sizes over their mean, held within bounds: a small target on the screen is a hard one.
+
+  Args:
+    sizes: [B] area of the target over that of the screen, above 0.
+    weight_min: of the largest targets.
+    weight_max: of the smallest targets.
+  Source: after GUI-G1, https://arxiv.org/abs/2505.15810, whose difficulty is the relative size of the box;
+    the formula is our reading.
+  """
+  chex.assert_rank(sizes, 1)
+  inverse = 1 / sizes.astype(jnp.float32)
+  return jnp.clip(inverse / inverse.mean(), weight_min, weight_max)
+
+
+def balanced(probabilities: jax.Array, rewards: jax.Array) -> tuple[jax.Array, jax.Array]:
+  """(α, β) = (max, min) of P / mean P and R / mean R: weights of the surrogate and of the KL penalty.
+
+  A row that the policy finds likely or the reward model good learns more; one that is both is held more.
+
+  Args:
+    probabilities: [B] of the responses under the policy; normalised by length or not is the caller's choice.
+    rewards: [B] of the reward model, positive on average.
+  Returns:
+    [B] weight of the surrogate and [B] weight of the KL to the old policy.
+  Source: VeriRL, https://arxiv.org/abs/2508.18462; read in a summary of the paper.
+  """
+  chex.assert_rank([probabilities, rewards], 1)
+  shares = [x.astype(jnp.float32) / x.astype(jnp.float32).mean() for x in (probabilities, rewards)]
+  shares = [jax.lax.stop_gradient(x) for x in shares]
+  return jnp.maximum(*shares), jnp.minimum(*shares)
