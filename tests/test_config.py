@@ -54,6 +54,9 @@ def test_overrides_keep_types():
         (['checkpoint.keep=1'], 'at least 2'),
         (['model.num_kv_heads=3'], 'num_kv_heads=3 does not divide num_heads'),
         (['model.norm=rms'], "norm='rms' is not one of"),
+        (['score.packed_columns=64'], 'config.score: packed_columns=64, packed_rows=0'),
+        (['decoding.sampler=cdf'], "need 'gumbel' or 'inverse_cdf'"),
+        (['model.attention=flash'], "attention='flash' is not one of"),
         (['algorithm.name=grop'], "did you mean 'grpo'?"),
         (['optimizer.name=sgd'], "no function 'sgd'"),
         (['algorithm.name=rloo'], "config.algorithm has ['clip_high', 'clip_low']"),
@@ -82,6 +85,8 @@ def test_a_config_that_cannot_run_says_so_in_one_line(overrides, words):
         (['updates.microbatches=3'], 'microbatches=3 does not divide the 16 rows'),
         (['decoding.max_tokens=40'], 'do not fit the context of 32'),
         (['algorithm.kl_coef=0.1'], "asks for 'reference'"),
+        (['score.packed_columns=4', 'score.packed_rows=2'], 'packed_columns=4 is less than the 10 columns'),
+        (['model.attention=cudnn'], "implementation='cudnn' cannot run here"),
     ],
 )
 def test_a_program_that_cannot_be_built_says_so_before_the_first_stage(overrides, words):

@@ -1,12 +1,15 @@
-"""One GRPO step against TRL's, interleaved: A B A B in one run, CPU-seconds and wall time, ratios printed.
+"""One GRPO step against those of TRL and tunix, interleaved: A B C A B C in one run; prints CPU-seconds, wall
+time and ratios.
 
     python3 -m venv trl && trl/bin/pip install trl==1.16.0 torch==2.13.0
-    python -m experiments.benchmarks.grpo_step --trl_python=trl/bin/python
+    python3 -m venv tunix && tunix/bin/pip install google-tunix==0.1.7
+    python -m experiments.benchmarks.grpo_step --trl_python=trl/bin/python --tunix_python=tunix/bin/python
 
 A decoder of 1.1 M parameters (4 layers, width 128, 512 tokens, tied, float32), 16 prompts of 32 tokens x 8
-samples. Workload W: exactly 64 new tokens in every sample. Workload R: lengths that both sides are made to
+samples. Workload W: exactly 64 new tokens in every sample. Workload R: lengths that all sides are made to
 take, drawn from a log-normal distribution (mean 24, at most 128). The reward is a random number and costs
-nothing on either side. Each side runs in a process of its own, which waits while the other works.
+nothing on any side. Each side runs in a process of its own, which waits while the others work. A side whose
+interpreter is not given is left out.
 """
 
 import argparse
@@ -22,6 +25,7 @@ HERE = Path(__file__).parent
 PROMPTS, SAMPLES, PROMPT_TOKENS, VOCAB = 16, 8, 32, 512
 MAX_NEW = {'W': 64, 'R': 128}
 SLOTS = {'W': 0, 'R': 32}
+PACKED_COLUMNS = {'W': 0, 'R': 192}  # of rlx; 0: rows are alike, and scored as they are
 
 
 def lengths(workload: str) -> list[int]:
@@ -35,13 +39,16 @@ def lengths(workload: str) -> list[int]:
 
 def main() -> None:
   arguments = _parser().parse_args()
+  others = {'trl': arguments.trl_python, 'tunix': arguments.tunix_python}
+  if not any(others.values()):
+    raise SystemExit('nothing to compare with: give --trl_python or --tunix_python')
   with tempfile.TemporaryDirectory() as folder:
     write_model(Path(folder))
     for workload in arguments.workloads:
       write_job(Path(folder), workload, sampler=arguments.sampler, whole_step=True)
-      sides = {
-          'rlx': [sys.executable, '-m', 'experiments.benchmarks.rlx_side', folder],
-          'trl': [arguments.trl_python, str(HERE / 'trl_side.py'), folder],
+      sides = {'rlx': [sys.executable, '-m', 'experiments.benchmarks.rlx_side', folder]}
+      sides |= {
+          name: [python, str(HERE / f'{name}_side.py'), folder] for name, python in others.items() if python
       }
       show(workload, ('generate', 'step'), interleaved(sides, arguments.rounds))
 
@@ -50,6 +57,7 @@ def write_job(folder: Path, workload: str, *, sampler: str, whole_step: bool) ->
   """Writes and returns what every side of a comparison has to know; the model is to lie in `folder/model`."""
   job = {
       'lengths': lengths(workload), 'max_new': MAX_NEW[workload], 'slots': SLOTS[workload],
+      'packed_columns': PACKED_COLUMNS[workload],
       'model': f'{folder}/model', 'prompts': PROMPTS, 'samples': SAMPLES, 'prompt_tokens': PROMPT_TOKENS,
       'sampler': sampler, 'whole_step': whole_step,
   }
@@ -102,8 +110,9 @@ def write_model(folder: Path) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(description='GRPO steps of rlx and TRL in turn.')
-  parser.add_argument('--trl_python', required=True, help='the interpreter of an environment with TRL')
+  parser = argparse.ArgumentParser(description='GRPO steps of rlx, TRL and tunix in turn.')
+  parser.add_argument('--trl_python', default='', help='the interpreter of an environment with TRL')
+  parser.add_argument('--tunix_python', default='', help='the interpreter of one with tunix')
   parser.add_argument('--workloads', default='WR', help='of W and R')
   parser.add_argument('--sampler', default='gumbel', choices=['gumbel', 'inverse_cdf'], help='of rlx')
   parser.add_argument('--rounds', type=int, default=5)

@@ -15,6 +15,7 @@ from rlx import optimizers
 from rlx.algorithms.grpo import grpo
 from rlx.models import hf
 from rlx.rollout import sample as engine
+from rlx.rollout.packing import Packing
 from rlx.rollout.sample import Decoding
 from rlx.step import make_train_step
 from rlx.types import State
@@ -61,18 +62,25 @@ def programs(job, config, params):
   def reward(models, batch, key):
     return {**batch, 'rewards': jax.random.uniform(key, (len(job['lengths']),))}
 
-  score = lambda params, batch: engine.score(params, config, batch, decoding=decoding, chunk_size=2048)
+  packing = None
+  if job['packed_columns']:
+    packing = Packing(columns=job['packed_columns'], rows=8, share_prompts=True)
+  score = lambda params, batch: engine.score(
+      params, config, batch, decoding=decoding, chunk_size=2048, packing=packing
+  )
   algorithm = grpo(rollout, reward, score, clip_low=0.2, clip_high=0.2, kl_coef=0.0, entropy_coef=0.0)
   optimizer = optimizers.adamw(
       learning_rate=1e-5, warmup_steps=0, decay_steps=0, final_fraction=1.0, b1=0.9, b2=0.95, eps=1e-8,
       weight_decay=0.0, clip_norm=1.0,
   )
-  step = make_train_step(algorithm, optimizer, epochs=1, minibatches=1, microbatches=4)
+  parts = 1 if packing else 4  # packed rows are in parts already
+  step = make_train_step(algorithm, optimizer, epochs=1, minibatches=1, microbatches=parts)
   models = {'policy': params}
   state = State(
       step=jnp.int32(0), params=models, slow={}, opt_state=optimizer.init(models), world={},
       key=jax.random.key(0),
   )
+  state = jax.device_put(state, jax.devices()[0])  # as what comes out: or the step would compile twice
   return jax.jit(lambda params, key: sample(params, key=key)), jax.jit(step, donate_argnums=0), state
 
 

@@ -133,6 +133,8 @@ class TransformerConfig:
         'positions': ('rope', 'learned'),
         'activation': tuple(_ACTIVATIONS),
         'rope_scaling': rope.SCALINGS,
+        'attention': _KERNELS,
+        'decode_attention': (*_KERNELS, 'mosaic'),
     }
     for field, allowed in choices.items():
       if getattr(self, field) not in allowed:
@@ -172,6 +174,7 @@ _ACTIVATIONS: dict[str, Callable] = {
     'gelu': functools.partial(jax.nn.gelu, approximate=False),
     'gelu_tanh': functools.partial(jax.nn.gelu, approximate=True),
 }
+_KERNELS = ('auto', 'reference', 'blockwise', 'cudnn', 'tokamax')
 _MASKED = -1e30  # finite, so that a row with nothing to attend to is not NaN
 
 
