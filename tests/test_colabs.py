@@ -9,7 +9,12 @@ import pytest
 COLABS = sorted((Path(__file__).parent.parent / 'colabs').glob('*.py'))
 
 
-@pytest.mark.parametrize('source', COLABS, ids=lambda path: path.stem)
+SLOW = {'posttrain_a_hf_model'}
+
+
+@pytest.mark.parametrize('source', [
+    pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in SLOW else ()) for path in COLABS
+])
 @pytest.mark.filterwarnings('ignore')  # of the notebook machinery; the cells run in a process of their own
 def test_notebook_runs(source):
   notebook = jupytext.read(source)

@@ -18,6 +18,11 @@ from rlx.step import collect, make_train_step, repeat
 from rlx.types import State, check
 
 every_algorithm = pytest.mark.parametrize('row', table.ROWS, ids=lambda row: row.name)
+# What compiles for long is tried on one algorithm of each kind; `make test-slow` tries it on all.
+in_time = pytest.mark.parametrize('row', [
+    pytest.param(row, id=row.name, marks=() if row.name in ('sft', 'grpo', 'ppo') else pytest.mark.slow)
+    for row in table.ROWS
+])
 
 
 # Programs are shared between tests where they can be: most of the time here is compilation.
@@ -141,7 +146,7 @@ def test_packing_changes_nothing(row, monkeypatch):
   assert_close(packed(state, batch), expected)
 
 
-@every_algorithm
+@in_time
 def test_microbatches_and_devices_take_the_same_step(row):
   """SGD, so that a difference of parameters is a difference of gradients."""
   optimizer = optax.sgd(1.0)

@@ -132,6 +132,7 @@ def test_overlap_is_said_in_the_metrics(tmp_path, monkeypatch):
   assert rows[1]['mismatch/logprob_mean'] > 10 * rows[0]['mismatch/logprob_mean']
 
 
+@pytest.mark.slow
 def test_lora_trains_beside_its_base_and_is_exported_both_ways(tmp_path):
   config = load('math/gsm8k_grpo_lora')
   run = configs.build(config)

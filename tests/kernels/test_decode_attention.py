@@ -258,6 +258,7 @@ SPLIT_CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', SPLIT_CASES)
 def test_mosaic_is_the_reference_when_interpreted(attend_interpreted, name):
   """Rows of no, one and many live blocks, NaN wherever nothing is seen."""
@@ -291,6 +292,7 @@ def test_mosaic_is_the_reference_when_interpreted(attend_interpreted, name):
   assert_same([lse], [expected[1]], 1e-4)
 
 
+@pytest.mark.slow
 def test_the_bits_of_a_row_do_not_depend_on_the_others_when_interpreted(attend_interpreted):
   query, keys, values, _ = arguments(rows=2, columns=192, size=64, dtype=jnp.bfloat16)
 

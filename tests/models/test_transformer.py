@@ -276,6 +276,7 @@ def test_scanned_layers_are_a_loop_over_unstacked_ones(family):
   close(forward(params, config, tokens)[0], transformer._norm(params['final_norm'], config, x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('family', ['gemma2', 'qwen3_moe'])
 def test_a_population_is_a_vmap_over_init_and_forward(family):
   config, keys = FAMILIES[family], jax.random.split(jax.random.key(1), 3)

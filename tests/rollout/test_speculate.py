@@ -119,6 +119,7 @@ def test_a_row_ends_within_its_budget():
   assert cut.any() and not cut.all()
 
 
+@pytest.mark.slow
 def test_a_population_says_what_its_members_say():
   keys = jax.random.split(jax.random.key(1), 2)
   name, num_slots, guess, num_drafts, max_live = TAIL

@@ -59,7 +59,9 @@ def actions(batch):
   return [tuple(row[mask].tolist()) for row, mask in zip(batch['tokens'], batch['action_mask'], strict=True)]
 
 
-BOTH = pytest.mark.parametrize('kind', [tree.segments, tree.explore], ids=['segments', 'explore'])
+BOTH = pytest.mark.parametrize(
+    'kind', [tree.segments, pytest.param(tree.explore, marks=pytest.mark.slow)], ids=['segments', 'explore']
+)
 
 
 @BOTH
