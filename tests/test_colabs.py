@@ -9,7 +9,7 @@ import pytest
 COLABS = sorted((Path(__file__).parent.parent / 'colabs').glob('*.py'))
 
 
-SLOW = {'posttrain_a_hf_model'}
+SLOW = {'posttrain_a_hf_model', 'grpo_from_scratch'}
 
 
 @pytest.mark.parametrize('source', [

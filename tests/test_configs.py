@@ -50,6 +50,7 @@ def test_every_key_is_read():
     assert 'surplus' in str(error.value), name
 
 
+@pytest.mark.slow
 def test_the_smoke_run_of_a_critic_trains(tmp_path):
   """The one config with two trained models and another structure in its second stage."""
   path = next(path for path in CONFIGS if path.stem.startswith('ppo'))

@@ -186,6 +186,7 @@ def test_dry_run_prints_sizes_of_a_mesh_that_is_not_here(start, tmp_path):
   assert not (tmp_path / 'none').exists()
 
 
+@pytest.mark.slow
 def test_a_population_logs_median_and_spread(start, tmp_path):
   process = start(tmp_path, '--config.population.size=3', '--quiet')
   out, errors = process.communicate(timeout=300)

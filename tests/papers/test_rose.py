@@ -90,6 +90,7 @@ def undecided_policy():
   return jax.tree.map(lambda x: x[0], taught(dataclasses.replace(STRICT, sample=undecided), 1, 150))
 
 
+@pytest.mark.slow
 def test_the_picker_finds_the_decision():
   """The policy is sure neither of the filler nor of the digit; only of the digit does it matter."""
   params, decoding = undecided_policy(), decoding_of(STRICT)
