@@ -33,11 +33,11 @@ from rlx.errors import ConfigError
 from rlx.evaluate import Evaluation
 from rlx.models import drafter, heads, hf, lora, transformer
 from rlx.models.lora import Lora
+from rlx.models.packing import Packing
 from rlx.models.transformer import TransformerConfig
 from rlx.names import resolve
 from rlx.rewards.host import HostReward
 from rlx.rollout import sample
-from rlx.rollout.packing import Packing
 from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Key, Models, State, StatefulRollout
 

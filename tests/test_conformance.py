@@ -13,7 +13,7 @@ import pytest
 from rlx import sharding
 from rlx.checkpoint import Checkpoints
 from rlx.models import drafter, heads, transformer
-from rlx.rollout.packing import Packing
+from rlx.models.packing import Packing
 from rlx.step import collect, make_train_step, repeat
 from rlx.types import State, check
 

@@ -14,8 +14,8 @@ import numpy as np
 from rlx import optimizers
 from rlx.algorithms.grpo import grpo
 from rlx.models import hf
+from rlx.models.packing import Packing
 from rlx.rollout import sample as engine
-from rlx.rollout.packing import Packing
 from rlx.rollout.sample import Decoding
 from rlx.step import make_train_step
 from rlx.types import State

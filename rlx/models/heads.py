@@ -5,10 +5,10 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from rlx.models import packing as packings
 from rlx.models import transformer
+from rlx.models.packing import Layout, Packing
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import packing as packings
-from rlx.rollout.packing import Layout, Packing
 from rlx.types import Batch
 
 

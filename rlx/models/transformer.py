@@ -81,6 +81,7 @@ class TransformerConfig:
     attention: how attention within rows is computed: 'reference' (all scores at once), 'blockwise', 'cudnn',
       'tokamax', or 'auto' (`kernels/packed_attention.py`).
     decode_attention: how that of the newest tokens is: the same, or 'mosaic' (`kernels/decode_attention.py`).
+      'auto' is 'reference' where samples of a prompt share its keys: these are then read once a group.
   """
 
   vocab_size: int
@@ -295,7 +296,7 @@ def decode(
           old, new[None].astype(old.dtype), (index, 0, column, 0, 0)
       )
       updated = KV(write(cache.keys, key), write(cache.values, value))
-      if config.decode_attention == 'reference':  # with the keys of a group read once, not once a row
+      if config.decode_attention in ('auto', 'reference'):  # keys are read once a group, not once a row
         past = (prompt_keys, prompt_values, seen)
         recent = (updated.keys[index], updated.values[index], decoded)
         return _attention(config, query, [past, recent]), updated
@@ -324,7 +325,7 @@ def decode_rows(
   """One decoding step of rows that are at different places: the hidden states that predict what follows.
 
   Token t of a row has its keys and values at column t of the cache, prompt and decoded alike. What stands
-  behind a token is masked by its position, but must be finite: 0 times NaN is NaN.
+  behind a token is masked by its position; some kernels ask that it be finite.
 
   Args:
     params: from `init`.

@@ -17,12 +17,12 @@ import jax.numpy as jnp
 
 from kernels.linear_logprob import linear_logprob
 from kernels.sampler import inverse_cdf, top_k_threshold, top_p_threshold
+from rlx.models import packing as packings
 from rlx.models import transformer
+from rlx.models.packing import Layout, Packing
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import packing as packings
 from rlx.rollout import slots, speculate
 from rlx.rollout.columns import window
-from rlx.rollout.packing import Layout, Packing
 from rlx.rollout.speculate import Speculation
 from rlx.types import Batch
 

@@ -10,9 +10,9 @@ import pytest
 from test_sample import CONFIG, DECODINGS, PARAMS, drawn
 
 from rlx.models import heads, lora
-from rlx.rollout import packing as packings
+from rlx.models import packing as packings
+from rlx.models.packing import Packing
 from rlx.rollout import sample as engine
-from rlx.rollout.packing import Packing
 
 SEVEN = dataclasses.replace(DECODINGS['plain'], max_tokens=7)
 score = jax.jit(
