@@ -4,7 +4,8 @@ Paper: Mnih et al., 2016, https://arxiv.org/abs/1602.01783
 
     rlx --config=experiments/configs/control/a2c_cartpole.py --workdir=runs/a2c_cartpole
 
-Result: five seeds: mean return of 32 episodes 500 (interquartile mean of the seeds), 120 (worst), of 500.
+Result: after 256,000 steps of the environment the interquartile mean of ten seeds is 500 of 500, the worst
+120 (`python -m experiments.control_table`).
 """
 
 from ml_collections import ConfigDict

@@ -1,0 +1,45 @@
+"""The generalisation gap of behaviour cloning: mazes in pixels, taught on some levels and tried on others.
+
+Paper: Mediratta et al., 2023, https://arxiv.org/abs/2312.05742
+
+    rlx --config=experiments/configs/offline/bc_levels.py --workdir=runs/bc_levels_10
+    rlx --config=experiments/configs/offline/bc_levels.py:num_levels=1000 --workdir=runs/bc_levels_1000
+
+Result: with these numbers in tests/papers/test_generalization_gap.py, over 5 seeds: held-out levels solved
+0.194 (median), 0.180 (worst) after 10 levels, 0.702 and 0.684 after 1000; this file itself was not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.offline import bc_pointmass as parent
+from rlx.config import parse_arg
+
+MAX_STEPS = 20
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing), `num_levels` (that data are of)."""
+  arg = parse_arg(arg, smoke=False, num_levels=10)
+  config = parent.get_config('smoke' if arg.smoke else '')
+  maze = {'name': 'rlx.envs.control.levels.levels', 'size': 5, 'max_steps': MAX_STEPS}
+  config.env = {**maze, 'first_level': 0, 'num_levels': arg.num_levels}
+  config.models.policy = {'name': 'categorical', 'hidden': (64, 64), 'activation': 'relu'}
+  config.data = {  # 8000 transitions
+      'name': 'rlx.rollout.level_walks.wandering',
+      'random_share': 0.25,
+      'num_envs': 100,
+      'num_steps': 80,
+      'discount': 0.9,
+      'seed': 0,
+  }
+  config.eval = {
+      'name': 'rlx.evaluate_levels.generalisation',
+      'every': 500,
+      'held_out': {**maze, 'first_level': 1_000_000, 'num_levels': 1000},
+      'episodes': 500,  # on training levels, and as many on held-out ones
+      'max_steps': MAX_STEPS,
+  }
+  if arg.smoke:
+    config.data.update(num_envs=3, num_steps=10)
+    config.eval.update(every=2, episodes=4)
+  return config
