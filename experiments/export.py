@@ -1,7 +1,6 @@
 """`rlx export --workdir=DIR --output=DIR`: the policy of a run as a Hugging Face directory."""
 
 import argparse
-import json
 from pathlib import Path
 
 from experiments.launch import EXIT_DONE, CommandError
@@ -14,12 +13,11 @@ def main(argv: list[str]) -> int:
   if not (workdir / 'config.json').is_file():
     raise CommandError(f'--workdir={workdir} holds no run (there is no config.json in it)')
   import jax
-  from ml_collections import ConfigDict
 
   from rlx import config as configs
   from rlx import export, train
 
-  run = configs.build(ConfigDict(json.loads((workdir / 'config.json').read_text())))
+  run = configs.build(configs.load(str(workdir / 'config.json')))
   with jax.set_mesh(run.mesh):
     state, position = train.restore(run, workdir)
     written = export.export(run, state, position.stage, Path(arguments.output))

@@ -2,7 +2,7 @@
 
 Beside it: `rlx init-model` writes a random Hugging Face directory to try things with, `rlx generate` talks to
 one, `rlx evaluate` measures one, `rlx export` writes one from a run, `rlx make-dataset` writes transitions to
-learn from offline, `rlx sweep` makes many runs. Each has `--help`.
+learn from offline, `rlx sweep` makes many runs, `rlx compare` draws their curves. Each has `--help`.
 
 Exit codes: 0 done; 75 stopped by a signal and saved, start the same command again; 2 the command or the
 config is wrong, do not retry. Anything else is a crash.
@@ -17,7 +17,7 @@ import sys
 EXIT_DONE, EXIT_DO_NOT_RETRY, EXIT_REQUEUE = 0, 2, 75
 
 # Modules of experiments/.
-COMMANDS = ('init-model', 'generate', 'evaluate', 'export', 'make-dataset', 'sweep')
+COMMANDS = ('init-model', 'generate', 'evaluate', 'export', 'make-dataset', 'sweep', 'compare')
 
 _NEXT = """\
 next  rlx --config={config} --workdir={workdir}-lr --config.optimizer.learning_rate={learning_rate:g}

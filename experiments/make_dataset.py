@@ -6,7 +6,6 @@ of a run that was stopped early, *medium-replay* is `replay` of it, *expert* is 
 """
 
 import argparse
-import json
 from pathlib import Path
 
 from experiments.launch import EXIT_DONE, CommandError
@@ -39,8 +38,6 @@ def main(argv: list[str]) -> int:
 
 def _run(arguments):
   """The run that the environment, the policy and the store are of."""
-  from ml_collections import ConfigDict
-
   from rlx import config as configs
   from rlx.errors import ConfigError
 
@@ -50,7 +47,7 @@ def _run(arguments):
     path = Path(arguments.workdir) / 'config.json'
     if not path.is_file():
       raise CommandError(f'--workdir={arguments.workdir} holds no run (there is no config.json in it)')
-    config = ConfigDict(json.loads(path.read_text()))
+    config = configs.load(str(path))
   if 'env' not in config:
     raise ConfigError('the config has no section env: transitions are of a control environment')
   return configs.build(config)

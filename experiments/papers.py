@@ -82,7 +82,7 @@ def _docstrings(paths) -> dict[Path, str]:
 
 
 def _algorithm(path, docstring, configs, checks) -> str:
-  using = [p for p, text in configs.items() if f"'name': '{path.stem}'" in text]
+  using = [p for p, text in configs.items() if _names(text, path.stem)]
   check = ROOT / 'tests/papers' / f'test_{path.stem}.py'
   urls = _urls(docstring)
   found = [check] if check.exists() else [p for p, text in checks.items() if urls and urls[0] in text]
@@ -91,6 +91,14 @@ def _algorithm(path, docstring, configs, checks) -> str:
       '<br>'.join(f'[{p.stem}]({_link(p)})' for p in using) or 'none yet',
       '<br>'.join(_result(configs[p]) for p in using), '<br>'.join(f'[{p.stem}]({_link(p)})' for p in found),
   )
+
+
+def _names(text: str, algorithm: str) -> bool:
+  """Whether a config's source chooses an algorithm: by its name, or by a function of its file."""
+  module = rf'rlx\.algorithms\.(?:control\.)?{algorithm}\.\w+'
+  by_update = rf"algorithm\.update\(\s*name='{algorithm}'"
+  by_assignment = rf"algorithm\.name(?:, [\w.]+)? = '{algorithm}'"
+  return bool(re.search(rf"'name': '(?:{algorithm}|{module})'|{by_update}|{by_assignment}", text))
 
 
 def _presets() -> list[ast.FunctionDef]:

@@ -18,6 +18,7 @@ import difflib
 import functools
 import importlib.util
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 import zlib
@@ -184,7 +185,7 @@ class Run:
 
 
 def load(path: str) -> ConfigDict:
-  """The config of a file, `experiments/configs/x.py` or `x.py:argument`.
+  """The config of a file, `experiments/configs/x.py` or `x.py:argument`, or of a run, `runs/x/config.json`.
 
   Raises:
     ConfigError: there is no such file, or it has no `get_config`.
@@ -192,12 +193,21 @@ def load(path: str) -> ConfigDict:
   filename, _, argument = path.partition(':')
   if not Path(filename).is_file():
     raise ConfigError(f'--config={filename}: no such file (the working directory is {Path.cwd()})')
+  if filename.endswith('.json'):
+    return ConfigDict(_with_tuples(json.loads(Path(filename).read_text()))).lock()
   spec = importlib.util.spec_from_file_location('rlx_config', filename)
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
   if not hasattr(module, 'get_config'):
     raise ConfigError(f'--config={filename} defines no get_config(arg)')
   return module.get_config(argument).lock()
+
+
+def _with_tuples(tree):
+  """What JSON made lists of are tuples again, as config files write them."""
+  if isinstance(tree, dict):
+    return {name: _with_tuples(x) for name, x in tree.items()}
+  return tuple(map(_with_tuples, tree)) if isinstance(tree, list) else tree
 
 
 def parse_arg(argument: str, **defaults):

@@ -82,6 +82,7 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     state, position = _restore(run, checkpoints, line)
     resume_step = -1 if state is None else position.step
     writer = stack.enter_context(contextlib.closing(MetricsWriter(workdir, resume_step=resume_step)))
+    _note_start(workdir, command, max(resume_step, 0))
     session = _Session(run, workdir, line, checkpoints, writer, stopping, began)
     for stage in run.stages:
       if stage.host_reward is not None:
@@ -301,7 +302,9 @@ class _Session:
     """Writes the metrics of a dispatch and, where it is due, an evaluation and samples to read."""
     stage, at_step = self.run.stages[position.stage], position.step
     if at_step % self.run.eval_every == 0 or at_step - position.first_step == stage.num_steps:
-      metrics, transcripts = self._evaluate(stage.policy(state.models))
+      metrics, transcripts, members = self._evaluate(stage.policy(state.models))
+      if members:
+        self.writer.write_members(at_step, stage.name, members)
       rows[-1] |= metrics
       self.accuracy = rows[-1].get('eval/accuracy')
       if self.run.log.samples:
@@ -310,15 +313,16 @@ class _Session:
       self.writer.write(at_step - len(rows) + 1 + i, stage.name, row)
     self.writer.flush()
 
-  def _evaluate(self, policy) -> tuple[dict[str, float], list[dict]]:
-    """Metrics, those of a population summarised, and the transcripts of its first member."""
+  def _evaluate(self, policy) -> tuple[dict[str, float], list[dict], dict[str, np.ndarray]]:
+    """Metrics, those of a population summarised, the transcripts of its first member, and the metrics of
+    each member [N]."""
     answer = jax.device_get(self.ask(policy))
     if self.run.population == 1:
-      return self.run.evaluation.read(answer)
+      return *self.run.evaluation.read(answer), {}
     member = lambda i: self.run.evaluation.read(jax.tree.map(lambda a: a[i], answer))
     metrics, transcripts = zip(*map(member, range(self.run.population)), strict=True)
     together = {name: np.array([one[name] for one in metrics]) for name in metrics[0]}
-    return summarise_population(together), transcripts[0]
+    return summarise_population(together), transcripts[0], together
 
   def _samples(self, stage: Stage, state: State, transcripts: list[dict]) -> list[dict]:
     """Held-out transcripts, then rows of the batch that the next step will learn from."""
@@ -469,6 +473,12 @@ def _open_workdir(workdir: Path, config: ConfigDict) -> Path:
     return workdir
   write_atomically(path, (json.dumps(now, indent=2, sort_keys=True) + '\n').encode())
   return workdir
+
+
+def _note_start(workdir: Path, command: str, at_step: int) -> None:
+  """Adds how and with which versions the run was started, or went on, to `starts.jsonl`."""
+  with (workdir / 'starts.jsonl').open('a') as file:
+    file.write(json.dumps({'step': at_step, 'command': command, **environment()}) + '\n')
 
 
 def _transcripts(workdir: Path, at_step: int) -> list[dict]:

@@ -1,8 +1,9 @@
 """Where the numbers of a run go: files that a resumed run continues byte for byte, and one live line.
 
 A workdir keeps what must be equal in a resumed and in an uninterrupted run (`metrics.jsonl`, `samples/`)
-apart from what cannot be (`timing.jsonl`: the wall clock). `tensorboard/` holds both. `MetricsWriter`
-writes all of them, `read_metrics` reads the lines back, and `LiveLine` tells a person how far a run is.
+apart from what cannot be (`timing.jsonl`: the wall clock). `tensorboard/` holds both, `members.jsonl` what
+each member of a population was evaluated at. `MetricsWriter` writes all of them, `read_metrics` reads the
+lines back, and `LiveLine` tells a person how far a run is.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,6 +47,9 @@ class MetricsWriter:
     self._metrics = _RowFile(self._workdir / 'metrics.jsonl', resume_step)
     self._timing = _RowFile(self._workdir / 'timing.jsonl', resume_step)
     self._events = _EventFile(self._workdir / 'tensorboard', resume_step)
+    self._members = None  # only a population has any
+    if (members := self._workdir / 'members.jsonl').exists():
+      self._members = _RowFile(members, resume_step)
 
   def write(self, step: int, stage: str, metrics: Mapping[str, float]) -> None:
     """Adds the deterministic numbers of a step to `metrics.jsonl` and TensorBoard.
@@ -62,6 +66,12 @@ class MetricsWriter:
     """
     self._metrics.append({'step': int(step), 'stage': stage}, metrics)
     self._events.append(step, metrics)
+
+  def write_members(self, step: int, stage: str, metrics: Mapping[str, np.ndarray]) -> None:
+    """Adds the numbers of each member of a population [N] to `members.jsonl`; raises as `write` does."""
+    if self._members is None:
+      self._members = _RowFile(self._workdir / 'members.jsonl', -1)
+    self._members.append({'step': int(step), 'stage': stage}, metrics, ndim=1)
 
   def write_timing(self, step: int, metrics: Mapping[str, float]) -> None:
     """Adds numbers that depend on the clock to `timing.jsonl` and TensorBoard; raises as `write` does."""
@@ -80,23 +90,31 @@ class MetricsWriter:
 
   def flush(self) -> None:
     """Hands every row to the operating system: from here on, killing the process loses nothing."""
-    for file in (self._metrics, self._timing, self._events):
+    for file in self._files():
       file.flush()
 
   def close(self) -> None:
-    for file in (self._metrics, self._timing, self._events):
+    for file in self._files():
       file.close()
+
+  def _files(self):
+    return [f for f in (self._metrics, self._timing, self._events, self._members) if f is not None]
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-  """The rows of `metrics.jsonl` or `timing.jsonl`; "nan", "inf" and "-inf" are floats again.
+  """The rows of `metrics.jsonl`, `timing.jsonl` or `members.jsonl`; "nan", "inf" and "-inf" are floats again.
 
   The torn last line of a killed run, or of one that is writing right now, is left out.
 
   Raises:
     ValueError: another line is not a row.
   """
-  number = lambda name, x: float(x) if isinstance(x, str) and name != 'stage' else x
+
+  def number(name, x):
+    if isinstance(x, list):
+      return [number(name, one) for one in x]
+    return float(x) if isinstance(x, str) and name != 'stage' else x
+
   return [{name: number(name, x) for name, x in row.items()} for _, row in _whole_lines(path)]
 
 
@@ -250,19 +268,21 @@ class _RowFile:
     self._last_step = _drop_later_lines(path, resume_step)
     self._file = path.open('ab')
 
-  def append(self, head: dict[str, Any], metrics: Mapping[str, float]) -> None:
+  def append(self, head: dict[str, Any], metrics: Mapping[str, Any], *, ndim: int = 0) -> None:
     if head['step'] <= self._last_step:
       raise ValueError(
           f'step {head["step"]} comes after step {self._last_step} in {self._path}; '
           'each step is written once, with all its metrics, in increasing order'
       )
     for name, value in metrics.items():
-      if name in ('step', 'stage') or np.ndim(value):
+      if name in ('step', 'stage') or np.ndim(value) != ndim:
         raise ValueError(
-            f'metric {name!r} of shape {np.shape(value)} cannot be written: a metric is one number, '
-            'not called step or stage; arrays over a population go through summarise_population'
+            f'metric {name!r} of shape {np.shape(value)} cannot be written: a metric is one number '
+            '(in members.jsonl, one a member), not called step or stage; arrays over a population go '
+            'through summarise_population'
         )
-    row = {**head, **{name: _number(metrics[name]) for name in sorted(metrics)}}
+    plain = _number if ndim == 0 else lambda values: [_number(x) for x in values]
+    row = {**head, **{name: plain(metrics[name]) for name in sorted(metrics)}}
     self._file.write(_encode(_json_line(row)))
     self._last_step = head['step']
 

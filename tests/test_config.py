@@ -99,6 +99,15 @@ def test_a_program_that_cannot_be_built_says_so_before_the_first_stage(overrides
   assert words in str(error.value) and '\n' not in str(error.value), str(error.value)
 
 
+def test_the_config_that_a_run_left_is_a_config_again(tmp_path):
+  config = configs.load(QUICKSTART)
+  (tmp_path / 'config.json').write_text(config.to_json())
+  again = configs.load(str(tmp_path / 'config.json'))
+  assert again == config and isinstance(again.stages, tuple)
+  configs.override(again, 'algorithm.clip_high', '0.3')
+  assert configs.differences(config, again) == ['algorithm.clip_high: 0.2 -> 0.3']
+
+
 def test_missing_files_and_arguments(tmp_path):
   with pytest.raises(ConfigError, match='no such file'):
     configs.load('nowhere.py')

@@ -72,7 +72,7 @@ def test_a_run_leaves_what_it_promises(uninterrupted):
   names = {path.name for path in uninterrupted.iterdir()}
   assert names == {
       'config.json', 'metrics.jsonl', 'timing.jsonl', 'tensorboard', 'samples', 'checkpoints', 'curve.png',
-      'report.html',
+      'report.html', 'starts.jsonl',
   }
   rows = read_metrics(uninterrupted / 'metrics.jsonl')
   assert [row['step'] for row in rows] == list(range(73))

@@ -1,0 +1,172 @@
+"""`rlx compare RUN ... --output=DIR`: learning curves of runs over one another, seeds taken together.
+
+Runs whose configs differ in nothing but the seed are one line: the interquartile mean of their seeds (and of
+the members of a population), with its 95 % bootstrap interval where there are at least three. Writes
+`compare.png` and `compare.md`, which says how the configs differ, and prints the latter.
+"""
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+
+from experiments.launch import EXIT_DONE, CommandError
+
+TRAIN_STEPS = 'train steps'
+_COLORS = ('#1f4e9e', '#c8701a', '#2f7d4f', '#8a3f8f', '#5f6b7a', '#b03a3a')
+_OF_SEEDS = ('seed', 'population')  # what may differ within a line
+_AT_MOST = 4  # differences that are named
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+  """Runs of one config.
+
+  Attributes:
+    name: its first run, as it was given.
+    config: without the seed.
+    at: [points] of the horizontal axis.
+    values: [seeds, points].
+  """
+
+  name: str
+  config: dict
+  at: np.ndarray
+  values: np.ndarray
+
+
+def main(argv: list[str]) -> int:
+  """Runs the command; returns the exit code."""
+  arguments = _parser().parse_args(argv)
+  lines = read(arguments.runs, arguments.metric, arguments.against)
+  output = Path(arguments.output)
+  output.mkdir(parents=True, exist_ok=True)
+  text = table(lines, arguments.metric)
+  (output / 'compare.md').write_text(text)
+  draw(lines, arguments.metric, arguments.against, output / 'compare.png')
+  print(text, end='')
+  return EXIT_DONE
+
+
+def read(runs: list[str], metric: str, against: str) -> list[Line]:
+  """The lines of runs, in the order of their first ones.
+
+  Args:
+    runs: working directories.
+    metric: such as `eval/return`.
+    against: `train steps`, or a metric whose sum over the run is the horizontal axis, such as `env/steps`.
+  Raises:
+    CommandError: a directory holds no run, or a run lacks a metric.
+  """
+  groups = {}
+  for run in map(Path, runs):
+    if not (run / 'config.json').is_file():
+      raise CommandError(f'{run} holds no run (there is no config.json in it)')
+    config = json.loads((run / 'config.json').read_text())
+    config = {name: x for name, x in config.items() if name not in _OF_SEEDS}
+    groups.setdefault(json.dumps(config, sort_keys=True), []).append(run)
+  return [_line(json.loads(config), found, metric, against) for config, found in groups.items()]
+
+
+def _line(config, runs: list[Path], metric: str, against: str) -> Line:
+  """Runs together, at the steps that all of them have."""
+  series = [_series(run, metric, against) for run in runs]
+  steps = sorted(set.intersection(*(set(one) for one in series)))
+  if not steps:
+    raise CommandError(f'{", ".join(map(str, runs))}: no step has {metric!r} in all of them')
+  values = [np.array([one[step][1] for step in steps]).T for one in series]
+  at = np.mean([[one[step][0] for step in steps] for one in series], axis=0)
+  return Line(str(runs[0]), config, at, np.concatenate(values))
+
+
+def _series(run: Path, metric: str, against: str) -> dict[int, tuple[float, list[float]]]:
+  """Step -> place on the horizontal axis, and the metric of each seed."""
+  from rlx.writers import read_metrics
+
+  rows = read_metrics(run / 'metrics.jsonl')
+  members = run / 'members.jsonl'
+  of_members = read_metrics(members) if members.exists() else []
+  found = {row['step']: row[metric] for row in of_members if metric in row}
+  found = found or {row['step']: [row[metric]] for row in rows if metric in row}
+  if not found:
+    raise CommandError(f'{run} has no metric {metric!r}; it has {", ".join(_names(rows))}')
+  if against == TRAIN_STEPS:
+    return {step: (step, values) for step, values in found.items()}
+  if not any(against in row for row in rows):
+    raise CommandError(f'{run} has no metric {against!r}; it has {", ".join(_names(rows))}')
+  sums = np.cumsum([row.get(against, 0.0) for row in rows])
+  place = {row['step']: total for row, total in zip(rows, sums, strict=True)}
+  return {step: (place[step], values) for step, values in found.items()}
+
+
+def _names(rows) -> list[str]:
+  names = {name for row in rows for name in row} - {'step', 'stage'}
+  return sorted(name for name in names if not name.endswith(('.min', '.max', '.nan')))
+
+
+def summarised(values: np.ndarray) -> tuple[float, float, float]:
+  """Interquartile mean of the seeds [N] and its interval, which is NaN of fewer than three."""
+  from rlx import aggregates
+
+  middle = aggregates.interquartile_mean(values[:, None])
+  if len(values) < 3:
+    return middle, np.nan, np.nan
+  return middle, *aggregates.bootstrap_interval(values[:, None], aggregates.interquartile_mean, draws=500)
+
+
+def table(lines: list[Line], metric: str) -> str:
+  """A row a line: the metric at its last point, and how its config differs from that of the first line."""
+  from rlx import config as configs
+
+  text = f'| run | seeds | {metric} in the end: IQM (95 %) | worst | best | config, beside that of the first |\n'
+  text += '|---|---|---|---|---|---|\n'
+  for line in lines:
+    last = line.values[:, -1]
+    middle, low, high = summarised(last)
+    interval = '' if np.isnan(low) else f' ({low:.4g} to {high:.4g})'
+    changes = configs.differences(lines[0].config, line.config)
+    said = '; '.join(f'`{change}`' for change in changes[:_AT_MOST])
+    said += f'; and {len(changes) - _AT_MOST} more' if len(changes) > _AT_MOST else ''
+    text += (
+        f'| {line.name} | {len(last)} | {middle:.4g}{interval} | {last.min():.4g} | {last.max():.4g} '
+        f'| {said} |\n'
+    )
+  return text
+
+
+def draw(lines: list[Line], metric: str, against: str, path: Path) -> None:
+  """Writes the figure: a line and a band each; single seeds are thin."""
+  from matplotlib.figure import Figure
+
+  figure = Figure(figsize=(10, 6), dpi=100, facecolor='white', layout='constrained')
+  panel = figure.subplots()
+  for index, line in enumerate(lines):
+    color = _COLORS[index % len(_COLORS)]
+    middle, low, high = np.array([summarised(column) for column in line.values.T]).T
+    label = f'{line.name} ({len(line.values)} seed{"s" if len(line.values) > 1 else ""})'
+    panel.plot(line.at, middle, color=color, linewidth=1.8, label=label)
+    panel.plot(line.at, line.values.T, color=color, linewidth=0.5, alpha=0.3)
+    panel.fill_between(line.at, low, high, color=color, alpha=0.18, linewidth=0)
+  panel.set_xlabel(against)
+  panel.set_ylabel(metric)
+  panel.spines[['top', 'right']].set_visible(False)
+  panel.grid(axis='y', color='#c3ccd9', linewidth=0.6, alpha=0.7)
+  panel.legend(frameon=False)
+  figure.savefig(path)
+
+
+def _parser() -> argparse.ArgumentParser:
+  parser = argparse.ArgumentParser(
+      prog='rlx compare', allow_abbrev=False,
+      description='Learning curves of runs, and how their configs differ.',
+  )
+  parser.add_argument('runs', nargs='+', metavar='RUN', help='working directories')
+  parser.add_argument('--metric', default='eval/return', help='default: eval/return')
+  parser.add_argument(
+      '--against', default=TRAIN_STEPS, metavar='NAME',
+      help=f'the horizontal axis: {TRAIN_STEPS} (default), or a metric that is summed, e.g. env/steps',
+  )
+  parser.add_argument('--output', required=True, metavar='DIR', help='gets compare.md and compare.png')
+  return parser
