@@ -120,7 +120,7 @@ def table(lines: list[Line], metric: str) -> str:
   """A row a line: the metric at its last point, and how its config differs from that of the first line."""
   from rlx import config as configs
 
-  text = f'| run | seeds | {metric} in the end: IQM (95 %) | worst | best | config, beside that of the first |\n'
+  text = f'| run | seeds | {metric} in the end: IQM (95 %) | worst | best | config, beside the first |\n'
   text += '|---|---|---|---|---|---|\n'
   for line in lines:
     last = line.values[:, -1]

@@ -48,7 +48,8 @@ def test_members_of_a_population_are_seeds_with_an_interval(tmp_path):
 
 
 def test_the_axis_can_be_what_was_spent(tmp_path):
-  (line,) = compare.read([a_run(tmp_path / 'a', returns=[0, 1, 2], env_steps=64.0)], 'eval/return', 'env/steps')
+  run = a_run(tmp_path / 'a', returns=[0, 1, 2], env_steps=64.0)
+  (line,) = compare.read([run], 'eval/return', 'env/steps')
   np.testing.assert_array_equal(line.at, [0, 64, 128])
 
 

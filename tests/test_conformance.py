@@ -26,7 +26,7 @@ def rows(at_once):
 
 
 core_algorithms = rows({row.name for row in table.ROWS if row.core})
-in_time = rows({'sft', 'grpo'})  # what compiles for long
+in_time = rows({'grpo'})  # what compiles for long
 
 
 # Programs are shared between tests where they can be: most of the time here is compilation.
@@ -127,7 +127,7 @@ def test_learns_and_stays_finite_and_compiles_once(row):
   assert last > row.reached, f'{row.name} went from {first:.2f} to {last:.2f}, not above {row.reached}'
 
 
-@core_algorithms
+@in_time
 def test_loss_is_a_mean_over_rows(row):
   """So it splits: order, minibatches and micro-batches do not matter, for value and gradient."""
   state, batch, evaluate = a_batch(row)

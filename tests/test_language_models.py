@@ -102,6 +102,7 @@ def test_tokens_in_are_tokens_out(math_run):
     assert ids == batch['tokens'][i][batch['action_mask'][i]].tolist()
 
 
+@pytest.mark.slow
 def test_stopped_and_started_again_is_the_same_run(math_run, tmp_path, monkeypatch):
   """Order of the data, noise and rewards go on where they were: the files are equal to the byte."""
   show = train._Session._show

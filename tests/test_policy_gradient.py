@@ -193,7 +193,7 @@ def test_every_preset_is_here():
   assert {name for name in made if not name.startswith('_')} == set(ALL)
 
 
-AT_ONCE = {'gspo', 'lite_ppo', 'icepop'}
+AT_ONCE = {'icepop'}
 
 
 @pytest.mark.parametrize('name', [

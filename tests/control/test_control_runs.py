@@ -31,6 +31,7 @@ def test_a_target_begins_as_a_copy_of_what_it_follows():
   chex.assert_trees_all_equal(later.slow['target'], handed_on['critic'])
 
 
+@pytest.mark.slow
 def test_a_run_writes_its_returns_and_goes_on_as_if_never_stopped(tmp_path):
   whole = train.train(smoke('ppo_cartpole'), tmp_path / 'whole', quiet=True, command='')
   assert whole.finished and whole.metric == 'eval/return' and whole.after > 0

@@ -18,6 +18,7 @@ def test_progress_is_how_much_the_nearest_task_before_differs():
   np.testing.assert_allclose(found, [0, 0.5, 0.3, 0.4], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_updates_do_not_depend_on_how_episodes_are_split():
   keys = jax.random.split(jax.random.key(0), 2)
   tasks, rewards = jax.random.uniform(keys[0], (40, 2)), jax.random.uniform(keys[1], (40,))
@@ -40,6 +41,7 @@ def two_heaps():
   return centres + 0.03 * jax.random.normal(jax.random.key(0), centres.shape)
 
 
+@pytest.mark.slow
 def test_a_mixture_finds_two_heaps():
   points = two_heaps()
   found = progress.fit(points, jax.random.key(1), nums=(1, 2), max_components=4, em_steps=60)
@@ -57,6 +59,7 @@ def test_more_components_than_heaps_cost_more_than_they_explain():
   assert (found.progress > 0).sum() == 1
 
 
+@pytest.mark.slow
 def test_tasks_are_drawn_in_proportion_to_progress():
   mixture = progress.fit(two_heaps(), jax.random.key(1), nums=(2,), max_components=3, em_steps=60)
   tasks, components = progress.act(mixture, jax.random.key(2), 4000, explore=0.25)
@@ -110,6 +113,7 @@ def test_the_best_of_the_nearest_lends_its_curriculum():
   assert progress.nearest(jnp.zeros(2), past, scores, num=4) == 2
 
 
+@pytest.mark.slow
 def test_a_stage_ends_when_as_much_is_earned_as_the_expert_did():
   expert = progress.curriculum(
       stages([[0.5, 0.4], [0.3, 0.4]]), jnp.array([[0.4, 0.6], [0.9, 0.9]]), min_progress=0.2

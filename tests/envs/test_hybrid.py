@@ -9,6 +9,7 @@ import pytest
 from rlx.envs.conformance import check_task
 from rlx.envs.hybrid import hybrid
 from rlx.envs.text import EOS_ID
+from tests.cases import cases
 
 TASK = hybrid(modulus=4, min_steps=2, max_steps=3, held_out_share=0.25)
 
@@ -31,10 +32,13 @@ def test_both_modes_are_shown_as_often():
   assert 150 < thought < 250
 
 
-@pytest.mark.parametrize('answer, right', [
-    ('!#2$', True), ('?3;#2$', True), ('?3;1;2;#2$', True), ('?#2$', False), ('!3;#2$', False),
-    ('#2$', False), ('!#1$', False), ('!#2', False), ('3;#2$', False), ('!!#2$', False), ('?', False),
-])
+@pytest.mark.parametrize(('answer', 'right'), cases(
+    [
+        ('!#2$', True), ('?3;#2$', True), ('?3;1;2;#2$', True), ('?#2$', False), ('!3;#2$', False),
+        ('#2$', False), ('!#1$', False), ('!#2', False), ('3;#2$', False), ('!!#2$', False), ('?', False),
+    ],
+    at_once=[('?3;#2$', True), ('!3;#2$', False), ('#2$', False)],
+))
 def test_a_mode_is_kept(answer, right):
   tokens = [EOS_ID if c == '$' else TASK.encode(c)[0] for c in answer]
   for width in (len(tokens), 12):

@@ -57,6 +57,7 @@ def test_problems_are_those_of_their_tasks_in_the_common_letters():
       assert answer[1] == prompt[0] and len(prompt) == 3
 
 
+@pytest.mark.slow
 def test_each_row_is_judged_by_its_own_task():
   """The solution of the other task is wrong, and so is a letter that the row's task does not have."""
   problems = draw(BOTH, 64)

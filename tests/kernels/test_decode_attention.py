@@ -15,6 +15,7 @@ from kernels import decode_attention_mosaic, switch
 from kernels.decode_attention import Prefix, attend, attend_blockwise, decode_attention, merge, stretches
 from kernels.decode_attention_mosaic import attend_mosaic
 from kernels.decode_attention_reference import attend_reference
+from tests.cases import cases
 
 EVERYTHING = 10**6
 TOLERANCE = {jnp.float32: 1e-5, jnp.bfloat16: 2e-2}
@@ -91,7 +92,13 @@ SWEEP = [
 ]
 
 
-@pytest.mark.parametrize(('name', 'dtype', 'with_prefix'), SWEEP)
+AT_ONCE = [
+    ('plain', jnp.float32, False), ('several_queries_in_a_window', jnp.float32, True),
+    ('traced_window', jnp.bfloat16, True),
+]
+
+
+@pytest.mark.parametrize(('name', 'dtype', 'with_prefix'), cases(SWEEP, at_once=AT_ONCE))
 def test_blockwise_is_the_reference(name, dtype, with_prefix):
   changes, block, window, softcap = CASES[name]
   query, keys, values, positions = arguments(**changes, dtype=dtype)

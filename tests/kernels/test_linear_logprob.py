@@ -13,6 +13,7 @@ from kernels.linear_logprob import TokenStatistics, keep_logits, linear_logprob
 from kernels.linear_logprob_reference import linear_logprob_reference
 from rlx.models.transformer import softcap
 from rlx.rollout.sample import Decoding
+from tests.cases import cases
 
 DECODING = {
     'max_tokens': 1, 'min_tokens': 0, 'temperature': 1.0, 'top_k': 0, 'top_p': 1.0, 'sampler': 'gumbel',
@@ -81,7 +82,7 @@ def test_value_and_gradient_over_odd_shapes(shape, chunk_size):
   assert_same({}, shape, chunk_size)
 
 
-@pytest.mark.parametrize('name', ADJUST)
+@pytest.mark.parametrize('name', cases(ADJUST, at_once=('softcap', 'all_filters')))
 def test_value_and_gradient_under_adjusted_logits(name):
   assert_same({'adjust': ADJUST[name]}, (7, 5, 11), 3)
 

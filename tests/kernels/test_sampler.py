@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import sample as engine
 from rlx.rollout.sample import Decoding
+from tests.cases import cases
 
 LAST = np.float32(1 - 2**-24)  # the largest number below 1
 LARGEST = float(np.finfo(np.float32).max)
@@ -53,7 +55,7 @@ def exact_cdf(logits):
 # --- inverse_cdf ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize('size', [*SIZES, 40_000])
+@pytest.mark.parametrize('size', cases([*SIZES, 40_000], at_once=(1, BLOCK + 1, 1000)))
 def test_the_token_drawn_is_the_one_that_holds_the_number(size):
   logits = with_holes(normal(64, size))
   uniform = np.random.default_rng(1).random(64, np.float32)
@@ -279,8 +281,10 @@ def p_value(counts, decoding):
   return scipy.stats.chisquare(observed[expected > 0], expected[expected > 0]).pvalue
 
 
-@pytest.mark.parametrize('sampler', ['gumbel', 'inverse_cdf'])
-@pytest.mark.parametrize('name', DECODINGS)
+@pytest.mark.parametrize(('sampler', 'name'), cases(
+    itertools.product(['gumbel', 'inverse_cdf'], DECODINGS),
+    at_once=[('gumbel', 'temperature'), ('inverse_cdf', 'top_p')],
+))
 def test_pairs_of_tokens_have_their_exact_probabilities(sampler, name):
   decoding = dataclasses.replace(PLAIN, sampler=sampler, **DECODINGS[name])
   batch = sample(

@@ -45,6 +45,7 @@ def test_the_forward_loss_by_hand():
   np.testing.assert_allclose(goes_on - ends, 3, rtol=1e-5, err_msg='log odds of the end')
 
 
+@pytest.mark.slow
 def test_a_step_is_one_members_and_the_end_is_what_they_hold_on_average():
   model = says([[1, 10], [3, 30]], [[-20, 5], [-20, 5]], [4, -1])
   seen = jnp.zeros((400, 1))
@@ -64,7 +65,9 @@ def test_how_unsure_a_model_is_by_hand():
   np.testing.assert_allclose(dynamics.largest_deviation(model, {}, seen, actions), [5, 5], rtol=1e-5)
 
 
-@pytest.mark.parametrize('env', [PENDULUM, CARTPOLE], ids=['continuous', 'discrete'])
+@pytest.mark.parametrize(
+    'env', [pytest.param(PENDULUM, marks=pytest.mark.slow), CARTPOLE], ids=['continuous', 'discrete']
+)
 def test_shapes_for_both_kinds_of_actions(env):
   (size,), num = env.observation_shape, 3
   model, back = dynamics.ensemble(env, num=num, **SHAPE), dynamics.inverse(env, **SHAPE)
@@ -89,6 +92,7 @@ def test_the_inverse_loss_by_hand():
   np.testing.assert_allclose(loss, [-math.log(3 / 4)], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_model_learns_a_linear_world():
   """s' = s + a / 2, r = s: after some hundred steps the mean is nearly right, and the deviation is small."""
   env = PENDULUM

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ from safetensors.numpy import load_file, save_file
 from rlx import sharding
 from rlx.models import hf, transformer
 from rlx.models.transformer import TransformerConfig
+from tests.cases import cases
 
 BASE = TransformerConfig(  # sizes that all differ, so that no transposition goes unseen
     vocab_size=17, num_layers=2, width=12, num_heads=3, num_kv_heads=1, head_size=8, mlp_size=20,
@@ -74,6 +76,7 @@ CASES = {  # name: (family, config)
     }.items()
 }
 ALL = pytest.mark.parametrize('name', CASES)
+DTYPES = ('float32', 'bfloat16', 'float16')
 
 
 @functools.cache
@@ -153,9 +156,10 @@ def test_large_models_are_several_files(name, tmp_path):
   assert_same(hf.load(tmp_path, config), params)
 
 
-@pytest.mark.parametrize('param_dtype', ['float32', 'bfloat16', 'float16'])
-@pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'float16'])
-@pytest.mark.parametrize('name', ['qwen2', 'qwen3_moe'])
+@pytest.mark.parametrize(('name', 'dtype', 'param_dtype'), cases(
+    itertools.product(['qwen2', 'qwen3_moe'], DTYPES, DTYPES),
+    at_once=[('qwen2', 'float16', 'float32'), ('qwen3_moe', 'float32', 'bfloat16')],
+))
 def test_dtypes_of_files_and_parameters(name, dtype, param_dtype, tmp_path):
   family, config, params = model(name, dtype)
   hf.save(tmp_path, params, config, family=family, settings={})

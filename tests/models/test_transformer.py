@@ -13,6 +13,7 @@ import pytest
 from rlx import sharding
 from rlx.models import rope, transformer
 from rlx.models.transformer import TransformerConfig
+from tests.cases import cases
 
 VOCAB, WIDTH, LAYERS, CONTEXT = 11, 16, 2, 12
 LLAMA = TransformerConfig(
@@ -173,7 +174,7 @@ def plain_mlp(weights, config, x):
 # --- the tests --------------------------------------------------------------------------------------------
 
 
-@ALL
+@pytest.mark.parametrize('family', cases(FAMILIES, at_once=('llama', 'gemma3', 'qwen3_moe')))
 def test_against_a_plain_decoder(family):
   """A failure here alone is a difference of formula: both run the same layers in the same order."""
   config, params = model(family)
@@ -234,7 +235,11 @@ def decoded(params, config, prompts, lengths, completions, poison):
 
 
 @pytest.mark.parametrize(
-    ('family', 'group_size'), [('llama', 1), ('gemma2', 1), *((family, 3) for family in FAMILIES)]
+    ('family', 'group_size'),
+    cases(
+        [('llama', 1), ('gemma2', 1), *((family, 3) for family in FAMILIES)],
+        at_once=[('llama', 1), ('gemma3', 3)],
+    ),
 )
 def test_decoding_token_by_token_is_forward_on_whole_rows(family, group_size):
   """Ragged prompts, shared by their group. Also: neither padding nor unwritten room reaches a real token."""

@@ -15,6 +15,7 @@ from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import sample as engine
 from rlx.rollout.sample import Decoding
+from tests.cases import cases
 
 VOCAB, PAD, GROUP_SIZE = 8, 0, 3
 CONFIG = TransformerConfig(
@@ -38,6 +39,7 @@ DECODINGS = {
     }.items()
 }
 ALL = pytest.mark.parametrize('name', DECODINGS)
+FEW = pytest.mark.parametrize('name', cases(DECODINGS, at_once=('plain', 'all_filters')))
 LENGTHS = np.array([3, 1, 4, 2])
 PROMPTS = np.random.default_rng(0).integers(2, VOCAB, (4, 4)).astype(np.int32)
 KEY = jax.random.key(3)
@@ -96,7 +98,7 @@ def distribution(logits, decoding, num_drawn):
 # --- what is written down ---------------------------------------------------------------------------------
 
 
-@ALL
+@FEW
 def test_rows_are_contiguous_and_say_what_they_hold(name):
   batch, decoding = drawn(name), DECODINGS[name]
   columns = np.arange(batch['tokens'].shape[1])
@@ -134,7 +136,7 @@ def test_the_cases_above_hold_early_ends_and_truncations():
 # --- what is drawn ----------------------------------------------------------------------------------------
 
 
-@ALL
+@FEW
 def test_the_sampler_and_the_scorer_speak_of_the_same_distribution(name):
   batch, decoding = drawn(name), DECODINGS[name]
   logprobs, entropy = score(PARAMS, CONFIG, batch, decoding=decoding, chunk_size=7)
@@ -225,8 +227,10 @@ ROWS = [(i // GROUP_SIZE, int(sequence_id)) for i, sequence_id in enumerate(IDS)
 @pytest.mark.parametrize(
     'arrangement',
     [
-        {'rows': ROWS[9:] + ROWS[3:6] + ROWS[:3] + ROWS[6:9], 'grouped': True},  # other order of prompts
-        {'rows': ROWS[3:6], 'grouped': True},  # alone
+        pytest.param(  # other order of prompts
+            {'rows': ROWS[9:] + ROWS[3:6] + ROWS[:3] + ROWS[6:9], 'grouped': True}, marks=pytest.mark.slow
+        ),
+        pytest.param({'rows': ROWS[3:6], 'grouped': True}, marks=pytest.mark.slow),  # alone
         {'rows': [ROWS[i] for i in np.random.default_rng(0).permutation(12)], 'grouped': False},
         {'rows': ROWS, 'grouped': True, 'columns': 9},  # more padding behind the prompts
     ],
@@ -260,7 +264,7 @@ def test_ids_and_keys_are_alive():
   assert run(KEY, jnp.zeros(12, int)) == [base[0]] * 12
 
 
-@pytest.mark.parametrize('sizes', [(8, 1, 1), (2, 2, 2)], ids=str)
+@pytest.mark.parametrize('sizes', [pytest.param((8, 1, 1), marks=pytest.mark.slow), (2, 2, 2)], ids=str)
 def test_eight_devices_say_what_one_says(sizes):
   rows = np.arange(8) % 4
   args = PROMPTS[rows], LENGTHS[rows]
