@@ -110,7 +110,7 @@ def assert_close(a, b, *, atol=2e-6):
   chex.assert_trees_all_close(a, b, atol=atol, rtol=2e-4)
 
 
-@core_algorithms
+@in_time
 def test_learns_and_stays_finite_and_compiles_once(row):
   state, dispatch = make_state(row, ADAM), make_dispatch(row)
   structure = jax.tree.map(lambda x: (x.shape, x.dtype, x.weak_type), jax.eval_shape(lambda: state))

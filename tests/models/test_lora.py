@@ -223,6 +223,7 @@ def num_bytes(tree):
   return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
 
 
+@pytest.mark.slow
 def test_grpo_learns_through_adapters_and_the_base_stays():
   state, step, history = make_state(), make_step(), []
   for _ in range(150):

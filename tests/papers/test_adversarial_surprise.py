@@ -97,6 +97,7 @@ def test_whose_turn_it_is_acts():
   assert of('explore', 1) == 0 and of('control', 0) == 0
 
 
+@pytest.mark.slow
 def test_advantages_are_those_of_the_surprise_with_the_sign_of_the_player():
   env = game()
   toy = adversary(env)

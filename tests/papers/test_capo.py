@@ -61,6 +61,7 @@ def test_only_the_tokens_of_a_planted_error_shift():
   assert (found - without)[1, start + 2] < shift - 0.5
 
 
+@pytest.mark.slow
 def test_without_flags_and_at_equal_lengths_it_is_grpo_in_sign():
   batch = judged(demonstrated(4), votes=2, error_rate=0.0)
   batch = {**batch, 'rewards': jnp.array([1.0, 0, 0, 0]), 'groups': jnp.zeros(4, jnp.int32)}

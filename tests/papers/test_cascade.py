@@ -42,6 +42,7 @@ def test_each_stage_is_a_domain_and_the_first_one_all_of_them():
   assert kinds['sft'] == kinds['sums'] | kinds['differences'] | kinds['main']
 
 
+@pytest.mark.slow
 def test_answers_fit_and_less_is_decoded_than_of_a_blend():
   """A blend of as many steps has to decode for its longest domain: 4 tokens a row, here 3, 3 and 4:
   a tenth less, for the last stage is the longest. A row that ends early is counted in full in both."""

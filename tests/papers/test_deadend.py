@@ -171,6 +171,7 @@ def rectified_rows(num=64):
   )
 
 
+@pytest.mark.slow
 def test_training_computes_the_log_probs_of_the_capped_sampler():
   models, batch = rectified_rows()
   check(batch)

@@ -81,6 +81,7 @@ def test_the_range_moves_the_members_alone(slopes):
     assert largest(tree) < 1e-7
 
 
+@pytest.mark.slow
 def test_at_no_sharpness_the_members_clone(slopes):
   """β = 0 for all of them: whatever the values are, the gradient is that of -mean log π(a | s, β)."""
   a, b = slopes(lowest=0.0, highest=0.0), slopes(lowest=0.0, highest=0.0, expectile=0.5, weight_max=1.0)

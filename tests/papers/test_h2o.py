@@ -96,6 +96,7 @@ def test_where_the_simulator_is_right_every_error_counts(parts):
   np.testing.assert_allclose(metrics['gap/weight'], 1)
 
 
+@pytest.mark.slow
 def test_what_cannot_happen_in_reality_hardly_counts(parts):
   metrics = losses(parts, constant_gap(0.0, -3.0), batch_of([True, True, False, False]))
   np.testing.assert_allclose(metrics['gap/weight'], np.exp(-3.0), rtol=1e-5)

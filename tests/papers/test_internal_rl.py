@@ -87,6 +87,7 @@ def test_a_bad_grid_raises(changes, message):
 # --- the controller ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_codes_follow_the_recurrence():
   """Against a loop; gates are 0 or 1, and both occur."""
   _, controller, _ = begin(0)

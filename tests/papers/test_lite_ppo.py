@@ -36,6 +36,7 @@ def made_of(scale, mean, clip_high):
   )
 
 
+@pytest.mark.slow
 def test_lite_ppo_is_two_choices():
   """The group's mean with the batch's deviation, and a mean over tokens, by hand."""
   algorithm = presets.lite_ppo(

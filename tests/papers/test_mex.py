@@ -56,6 +56,7 @@ def the_parts():
   return rollout, policy, {'policy': params, 'target': params}
 
 
+@pytest.mark.slow
 def test_without_optimism_it_is_dqn():
   rollout, policy, models = the_parts()
   ours = loss_and_gradient(mex.mex(rollout, policy, optimism=0.0, **SETTINGS), models)

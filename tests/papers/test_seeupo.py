@@ -81,6 +81,7 @@ def run(train_step, optimizer, steps):
   return np.asarray(jax.jit(jax.vmap(one))(jnp.arange(SEEDS)))
 
 
+@pytest.mark.slow
 def test_the_turns_behind_weigh_what_a_row_is_worth():
   """Against the tables: the chances of turns 1 and 2 under the new policy, over those under the old."""
   old, new = begin(0.5), jax.tree.map(lambda x: 1.7 * x + 0.1, begin(0.8))

@@ -73,6 +73,7 @@ def the_algorithm(length):
   return sequence_rl.sequence_rl(None, ENV, *the_models()[0].values(), length=length, **SETTINGS)
 
 
+@pytest.mark.slow
 def test_a_sequence_of_one_action_is_sac_beside_a_model():
   networks_of, models = the_models()
   (_, metrics), slopes = gradient(the_algorithm(1), models)

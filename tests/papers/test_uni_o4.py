@@ -155,6 +155,7 @@ def nets(num=3):
   )
 
 
+@pytest.mark.slow
 def test_the_values_are_those_of_iql(cloned):
   plain, _, parent = cloned
   for name in ('value', 'critic'):
@@ -221,6 +222,7 @@ def test_actions_are_of_the_behaviours_and_advantages_of_each_are_normalised():
     )
 
 
+@pytest.mark.slow
 def test_at_its_behaviour_the_loss_is_the_policy_gradient():
   """ρ = 1: the value is minus the mean advantage, 0, and the slope -mean A (a - μ) / σ² of each of two."""
   data = rows_at(*np.linspace(-1, 1, 64).astype(np.float32))

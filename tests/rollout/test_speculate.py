@@ -149,6 +149,7 @@ def test_a_drafter_that_is_the_policy_is_always_right():
   np.testing.assert_array_equal(batch['speculation/steps'], max(free_at))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('case', [WIDE, TAIL], ids=str)
 def test_it_is_always_right_behind_a_refill_and_behind_plain_steps(case):
   """What it remembers is then copied from the bank, or read from the tokens so far."""

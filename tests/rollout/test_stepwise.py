@@ -73,6 +73,7 @@ def test_of_a_plain_decoder_it_is_the_sampler(reads):
   np.testing.assert_allclose(np.asarray(own)[read], expected_logprobs[read], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_greedy_takes_the_likeliest_of_the_same_distribution():
   tokens, logprobs, records = in_step(DECODING, greedy=True, reads=lambda tokens: tokens)
   expected, _, mask = sampled(dataclasses.replace(DECODING, temperature=0.0))
