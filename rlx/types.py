@@ -157,6 +157,7 @@ BATCH_KEYS = {
     'actions': ((1, 2, 3), 'if', 'what it did: a number, or a vector in [-1, 1]'),
     'terminated': ((1, 2), 'b', 'True where the world ended the episode: nothing comes after the step'),
     'returns_to_go': ((1,), 'f', 'discounted rewards from the step to the end of its episode'),
+    'reused': ((1,), 'b', 'True where an earlier step sampled the row'),
     'offline': ((1,), 'b', 'True where the row is of a data set, False where the agent itself made it'),
     'priorities': ((1,), 'f', 'how much the row surprised: what prioritised replay draws it by'),
     'places': ((1,), 'i', 'where the row is in the store that it was drawn from'),

@@ -22,6 +22,7 @@ from rlx.algorithms.cog_rethinker import cog_rethinker
 from rlx.algorithms.dapo import dapo
 from rlx.algorithms.deadend import deadend
 from rlx.algorithms.dr_grpo import dr_grpo
+from rlx.algorithms.epo_entropy import epo_entropy
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.gvm import gvm
 from rlx.algorithms.hgpo import hgpo
@@ -33,6 +34,7 @@ from rlx.algorithms.policy_gradient import policy_gradient
 from rlx.algorithms.ppo import ppo
 from rlx.algorithms.reinforce import reinforce
 from rlx.algorithms.remax import remax
+from rlx.algorithms.remix import remix
 from rlx.algorithms.rloo import rloo
 from rlx.algorithms.rose import rose
 from rlx.algorithms.sft import sft
@@ -277,4 +279,12 @@ ROWS = (
     Row('deadend', lambda: deadend(samples(), reward, MODEL, DRAFTER, DECODING), slow=('policy',),
         trained=lambda policy: {'rectifier': drafter.init(policy, num_layers=DRAFTER.num_layers)},
         metric='-loss/value', reached=-0.5, rise=0.1),
+    Row('remix', lambda: remix(
+        samples(), reward, score, clip=0.2, kl_coef=0.001,
+        base_share=functools.partial(schedules.linear, first=1.0, last=0.5, num_steps=200)),
+        slow=('reference',)),
+    Row('epo_entropy', lambda: epo_entropy(
+        samples(), reward, score, **clip, entropy_coef=0.001, smooth_coef=3.0, ratio_low=0.5, ratio_high=2.0,
+        window=50, phase=functools.partial(
+            schedules.two_phases, kept=0.8, slow_rate=2.0, fast_rate=3.0, num_steps=200))),
 )

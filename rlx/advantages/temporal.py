@@ -226,6 +226,48 @@ def vtrace(
   return VTrace(targets, rho * (rewards + discounts * next_targets - values[..., :-1]))
 
 
+def vtrace_episodes(
+    rewards: jax.Array,
+    values: jax.Array,
+    next_values: jax.Array,
+    terminated: jax.Array,
+    truncated: jax.Array,
+    ratios: jax.Array,
+    *,
+    discount: float,
+    lambda_: float,
+    clip_rho: float,
+    clip_c: float,
+) -> VTrace:
+  """`vtrace` over rows in which one episode follows the other; ends are those of `gae_episodes`.
+
+  Args:
+    rewards: [..., T] reward after each action.
+    values: [..., T] value before each action.
+    next_values: [..., T] value of where the action led.
+    terminated: [..., T] bool, nothing comes after the step.
+    truncated: [..., T] bool, the episode was cut off after the step.
+    ratios: [..., T] as in `vtrace`.
+    discount: γ per step.
+    lambda_: as in `vtrace`.
+    clip_rho: as in `vtrace`.
+    clip_c: as in `vtrace`.
+  Returns:
+    A `VTrace`.
+  Source: IMPALA, https://arxiv.org/abs/1802.01561, eq. 1, remarks 1 and 2, section 4.2.
+  """
+  chex.assert_equal_shape([rewards, values, next_values, terminated, truncated, ratios])
+  values, ratios = values.astype(jnp.float32), ratios.astype(jnp.float32)
+  bootstrap = jnp.where(terminated, 0, next_values).astype(jnp.float32)
+  rho, ended = jnp.minimum(ratios, clip_rho), terminated | truncated
+  deltas = rho * (rewards + discount * bootstrap - values)
+  decays = jnp.where(ended, 0, discount * lambda_ * jnp.minimum(ratios, clip_c))
+  corrections = _accumulated(deltas, decays)
+  later = jnp.concatenate([corrections[..., 1:], jnp.zeros_like(corrections[..., :1])], axis=-1)
+  next_targets = bootstrap + jnp.where(ended, 0, later)
+  return VTrace(values + corrections, rho * (rewards + discount * next_targets - values))
+
+
 def vtrace_tokens(
     rewards: jax.Array,
     values: jax.Array,

@@ -8,6 +8,8 @@ https://arxiv.org/abs/1707.06347, eq. 9; for language models: Ziegler et al., 20
 https://arxiv.org/abs/1909.08593, section 2.
 """
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 
 from rlx import reductions
@@ -32,7 +34,7 @@ def ppo(
     value_coef: float,
     value_clip: float,
     discount: float,
-    lambda_: float,
+    lambda_: float | Callable,
 ) -> Algorithm:
   """Proximal policy optimisation; trains `models['policy']` and `models['value']`.
 
@@ -48,7 +50,8 @@ def ppo(
     value_coef: weight of the value loss.
     value_clip: how far values may move from those of the rollout before they stop counting.
     discount: γ per token, usually 1.
-    lambda_: of GAE; 1 is Monte Carlo.
+    lambda_: of GAE; 1 is Monte Carlo. Or `lengths [B] -> [B]`, a number for each row by its actions, such as
+      `temporal.lengths_to_lambda`. The critic's targets are made with the same.
   """
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
@@ -60,7 +63,8 @@ def ppo(
       batch = {**batch, 'reference_logprobs': score(models['reference'], batch)[0]}
       token_rewards -= kl_coef * shaping.token_kl(batch)
     values = value(models['value'], batch)
-    advantages = temporal.gae_tokens(token_rewards, values, mask, discount=discount, lambda_=lambda_)
+    decay = lambda_(mask.sum(axis=1))[:, None] if callable(lambda_) else lambda_
+    advantages = temporal.gae_tokens(token_rewards, values, mask, discount=discount, lambda_=decay)
     return {
         **batch,
         'values': values,

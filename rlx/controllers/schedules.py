@@ -56,6 +56,40 @@ def horizon(step: jax.Array | int, *, first: int, last: int, num_steps: int) -> 
   return jnp.round(first + (last - first) * done).astype(jnp.int32)
 
 
+def linear(step: jax.Array | int, *, first: float, last: float, num_steps: int) -> jax.Array:
+  """[] float32: `horizon` without rounding, for weights and shares.
+
+  Args:
+    step: [] train step.
+    first: value at step 0.
+    last: value from `num_steps` on.
+    num_steps: at least 1.
+  """
+  done = jnp.clip(jnp.asarray(step, jnp.int32), 0, num_steps).astype(jnp.float32) / num_steps
+  return first + (last - first) * done
+
+
+def two_phases(
+    step: jax.Array | int, *, kept: float, slow_rate: float, fast_rate: float, num_steps: int
+) -> jax.Array:
+  """[] float32: from 1 slowly towards `kept` in the first half, and from there fast towards 0.
+
+      1 - (1 - kept) (1 - e^(-slow_rate p))  for p <= 1,    then  kept e^(-fast_rate (p - 1)),
+      p = 2 t / num_steps
+
+  Args:
+    step: [] train step t; behind `num_steps` the last value stays.
+    kept: in [0, 1] (0.8 in EPO's code).
+    slow_rate: of the first half (2 in EPO's code).
+    fast_rate: of the second half (3 in EPO's code).
+    num_steps: of both phases, at least 1.
+  Source: EPO, https://arxiv.org/abs/2509.22576; as in the authors' code.
+  """
+  halves = 2 * jnp.clip(jnp.asarray(step, jnp.int32), 0, num_steps).astype(jnp.float32) / num_steps
+  first = 1 - (1 - kept) * (1 - jnp.exp(-slow_rate * halves))
+  return jnp.where(halves <= 1, first, kept * jnp.exp(-fast_rate * (halves - 1)))
+
+
 def stage(step: jax.Array | int, *, boundaries: Sequence[int]) -> jax.Array:
   """[] int32: how many of the boundaries have been reached; a stage begins at the step that is its boundary.
 

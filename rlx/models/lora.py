@@ -197,9 +197,14 @@ def adapt(algorithm: Algorithm, lora: Lora) -> Algorithm:
   def draw(models: Models, world: World, key: Key):
     return algorithm.rollout(view(models, lora), world, key)
 
-  rollout = algorithm.rollout
+  def warm_up(models: Models, world: World, key: Key) -> World:
+    return algorithm.rollout.warm_up(view(models, lora), world, key)
+
+  rollout = draw
+  if isinstance(algorithm.rollout, StatefulRollout):
+    rollout = dataclasses.replace(algorithm.rollout, draw=draw, warm_up=warm_up)
   return Algorithm(
-      rollout=dataclasses.replace(rollout, draw=draw) if isinstance(rollout, StatefulRollout) else draw,
+      rollout=rollout,
       reward=lambda models, batch, key: algorithm.reward(view(models, lora), batch, key),
       advantage=lambda models, batch, key: algorithm.advantage(view(models, lora), batch, key),
       loss=lambda models, batch, key: algorithm.loss(view(models, lora), batch, key),

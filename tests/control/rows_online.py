@@ -8,6 +8,7 @@ from rows_core import DISCOUNT, SHAPE, gaussian, state_values, values_of_the_mod
 from rlx.algorithms.control import c51, dqn, droq, dsac_t, qr_dqn
 from rlx.algorithms.control.a2c import a2c
 from rlx.algorithms.control.ddpg import ddpg
+from rlx.algorithms.control.impala import impala
 from rlx.algorithms.control.mpo import mpo
 from rlx.algorithms.control.ppo_recurrent import ppo_recurrent
 from rlx.algorithms.control.redq import redq
@@ -140,6 +141,15 @@ def a2c_with(policy_of):
   return build
 
 
+def build_impala(env):
+  policy, value = networks.categorical(env, **SHAPE), networks.state_value(env, **SHAPE)
+  algorithm = impala(
+      unroll(env, policy, num_envs=16, num_steps=4), policy, value, entropy_coef=0.0, value_coef=0.5,
+      discount=DISCOUNT, lambda_=1.0, clip_rho=1.0, clip_c=1.0,
+  )
+  return Agent(algorithm, policy, {'policy': policy, 'value': value}, {})
+
+
 def build_ppo_recurrent(env):
   network = recurrent.gru(env, size=16)
   rollout = recurrent_unroll(env, network, num_envs=16, num_steps=4)
@@ -209,5 +219,6 @@ ROWS = [
     Row('mpo', build_mpo, False, 3e-3, 1000, 1, values_of_the_mode),
     Row('a2c', a2c_with(lambda env: networks.categorical(env, **SHAPE)), True, 1e-2, 400, 1, state_values),
     Row('a2c', a2c_with(gaussian), False, 3e-3, 800, 1, state_values),
+    Row('impala', build_impala, True, 1e-2, 150, 4, state_values),
     Row('ppo_recurrent', build_ppo_recurrent, True, 1e-2, 150, 4, value_of_two_steps),
 ]

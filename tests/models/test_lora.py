@@ -19,7 +19,7 @@ from rlx.models.lora import Lora
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import sample as engine
 from rlx.step import make_train_step
-from rlx.types import Algorithm, State
+from rlx.types import Algorithm, State, StatefulRollout
 from tests.cases import cases
 
 MATRICES = 'layers/(query|key|value|attention_out|gate|up|down)'
@@ -341,6 +341,18 @@ def test_every_slot_sees_policy_and_reference():
     assert shown.keys() == {'policy', 'reference', 'value'}
     assert shown['reference'] is models['base'] and shown['value'] is models['value']
     chex.assert_trees_all_equal(shown['policy'], lora.attach(a_base(), adapters, EVERY))
+
+
+def test_a_rollout_warms_up_with_the_policy():
+  seen = {}
+  rollout = StatefulRollout(
+      begin=lambda key: {}, draw=None, data=None,
+      warm_up=lambda models, world, key: seen.update(models) or {**world, 'warm': True},
+  )
+  adapted = lora.adapt(dataclasses.replace(spy({}), rollout=rollout), EVERY)
+  models = {'base': a_base(), 'adapters': lora.init(jax.random.key(1), a_base(), EVERY)}
+  assert adapted.rollout.warm_up(models, {}, jax.random.key(0)) == {'warm': True}
+  assert seen.keys() == {'policy', 'reference'}
 
 
 def test_a_reference_of_its_own_takes_the_place_of_the_base():

@@ -1,0 +1,39 @@
+"""EPO on two-digit addition: an entropy bonus, and a band of half to twice what the entropy has been.
+
+    rlx --config=experiments/configs/policy_gradient/epo_entropy_arithmetic.py --workdir=runs/epo
+
+Paper: https://arxiv.org/abs/2509.22576. There agents act for thirty turns before they hear of success; the
+penalty outside the band is a constant, here it is the distance from the band.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+from rlx.config import parse_arg
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  parse_arg(arg, smoke=False)
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {
+      'name': 'epo_entropy',
+      'clip_low': 0.2,
+      'clip_high': 0.2,
+      'entropy_coef': 0.01,
+      'smooth_coef': 4.0,
+      'ratio_low': 0.5,  # 0 in the authors' scripts: no floor
+      'ratio_high': 2.0,
+      'window': 600,  # steps: all of them, as in the authors' code
+      'phase': {
+          'name': 'rlx.controllers.schedules.two_phases',
+          'kept': 0.8,
+          'slow_rate': 2.0,
+          'fast_rate': 3.0,
+          'num_steps': 600,
+      },
+  }
+  return config

@@ -1,0 +1,33 @@
+"""PPO on sums of one to four digits said step by step, with a λ of GAE for each length.
+
+    rlx --config=experiments/configs/policy_gradient/ppo_adaptive_chain.py --workdir=runs/ppo_adaptive
+
+Paper: VAPO, https://arxiv.org/abs/2504.05118, of which this is the length-adaptive GAE: λ = 1 - 1 / (α l).
+There α is 0.05 and rows are thousands of tokens long; here they have 4 to 12, so that λ is 0.5 to 0.83. The
+critic's λ is the same here, and 1 there.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.policy_gradient import ppo_arithmetic
+from rlx.config import parse_arg
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  parse_arg(arg, smoke=False)
+  config = ppo_arithmetic.get_config(arg)
+  config.data = config.sft.data = ConfigDict({
+      'name': 'chain',
+      'modulus': 5,
+      'min_steps': 1,
+      'max_steps': 4,
+      'checks': 0,
+      'held_out_share': 0.2,
+  })
+  config.decoding.max_tokens = config.sft.decoding.max_tokens = 12  # four steps, answer, end token
+  by_length = {'name': 'rlx.advantages.temporal.lengths_to_lambda', 'alpha': 0.5}
+  config.algorithm = {**config.algorithm, 'lambda_': by_length}
+  return config

@@ -1,0 +1,62 @@
+"""ReMix on two-digit addition: four updates on a fresh batch and the last three, then on policy from there.
+
+    rlx --config=experiments/configs/policy_gradient/remix_arithmetic.py --workdir=runs/remix
+
+Paper: https://arxiv.org/abs/2507.06892. The stage `main` is its reincarnation: `slow.reference` is copied
+from the policy as that stage gets it, and no old row is left.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+from rlx.config import parse_arg
+
+PAST_STEPS = 3
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  arg = parse_arg(arg, smoke=False)
+  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=400)
+  config.population.size = 3
+  config.stages = ('sft', 'remix', 'main')
+  config.slow = {'reference': 'policy'}
+  config.algorithm.kl_coef = 0.001
+
+  steps, fresh = (4, 16) if arg.smoke else (200, 128)
+  config.remix = {
+      'steps': steps,
+      'stop': config.stop,
+      'params': config.params,
+      'slow': config.slow,
+      'data': config.data,
+      'decoding': {**config.decoding},
+      'rollout': {
+          'name': 'rlx.rollout.reuse.reusing',
+          'fresh': {
+              'name': 'rlx.rollout.prompts.completions',
+              'batch_size': fresh,
+              'group_size': 8,
+              'num_slots': 0,
+          },
+          'past_steps': PAST_STEPS,
+          'batch_size': (1 + PAST_STEPS) * fresh,  # all rows, those that come back too
+      },
+      'reward': config.reward,
+      'algorithm': {
+          'name': 'remix',
+          'clip': 0.2,
+          'kl_coef': 0.001,
+          'base_share': {
+              'name': 'rlx.controllers.schedules.linear',
+              'first': 1.0,
+              'last': 0.5,
+              'num_steps': steps,
+          },
+      },
+      'updates': {'epochs': 1, 'minibatches': 1 + PAST_STEPS, 'microbatches': 1},
+      'optimizer': {**config.optimizer, 'decay_steps': 0},
+  }
+  return config
