@@ -77,7 +77,11 @@ def categorical(env: Environment, *, hidden: tuple[int, ...], activation: str) -
     ValueError: the actions are not discrete.
   """
   _require(env, Discrete, 'categorical')
-  init, logits = _trunk(env, hidden, activation, env.actions.num)
+  return softmax_policy(*_trunk(env, hidden, activation, env.actions.num))
+
+
+def softmax_policy(init, logits) -> Policy:
+  """The softmax of `logits: (params, observations) -> [..., num_actions]` as a policy."""
 
   def sample(params, observations, key):
     all_logprobs = jax.nn.log_softmax(logits(params, observations))

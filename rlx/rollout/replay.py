@@ -5,11 +5,14 @@ saved and resumed with the run, and it is updated in place: a step costs what is
 however large the store is. `write` and `sample` are the whole of it.
 
 Rollouts put environments before it: `replay` draws uniformly, `n_step_replay` draws stretches of n steps as
-single rows, and `prioritised_replay` draws what surprised (from the sum tree of `priorities.py`); `mixed.py`
-adds rows of a fixed data set. Two columns are for algorithms that know of them: `spans` [B], the steps that a
-row is of, and `weights` [B], its share in the loss. `discounts` and `weights` read them; without them rows
-are single steps that count alike.
+single rows, `prioritised_replay` draws what surprised (from the sum tree of `priorities.py`), and
+`hindsight_replay` gives rows goals that their own episodes came to later; `mixed.py` adds rows of a fixed
+data set. Two columns are for algorithms that know of them: `spans` [B], the steps that a row is of, and
+`weights` [B], its share in the loss. `discounts` and `weights` read them; without them rows are single steps
+that count alike.
 """
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +21,10 @@ from rlx.advantages.temporal import returns
 from rlx.envs.control.environment import Environment
 from rlx.models.networks import Policy
 from rlx.rollout import priorities, unroll
+from rlx.rollout.hindsight import achieved, uniform_ahead
 from rlx.types import Batch, Key, Models, StatefulRollout, World
+
+Relabel = Callable[[Batch, jax.Array], Batch]  # (transitions, goals [B, G]) -> transitions
 
 
 def empty(like: Batch, capacity: int) -> World:
@@ -81,14 +87,8 @@ def stretches(store: World, places: jax.Array, *, n: int, num_envs: int, discoun
     the last step, and all else of the first. And `spans` [B] float32, k.
   Source: Sutton, 1988; as in Hessel et al., 2017, https://arxiv.org/abs/1710.02298, section 3 (n-step).
   """
-  capacity = _num_rows(store['rows'])
-  along = places[:, None] + num_envs * jnp.arange(n)[None]
-  rows = rows_at(store, along % capacity)
-  newest = store['next'] - num_envs + places % num_envs  # of the same environment
-  newer = ((newest - places) % capacity) // num_envs  # steps that are known behind the first one
-  ended = (rows['terminated'] | rows['truncated']).astype(jnp.int32)
-  before = jnp.cumsum(ended, axis=1) - ended  # ends before each step
-  counts = (before == 0) & (jnp.arange(n)[None] <= newer[:, None])
+  rows = rows_at(store, _along(store, places, n, num_envs))
+  counts = _same_episode(store, places, rows, num_envs)
   spans = counts.sum(axis=1)
   at = lambda x, step: jax.vmap(lambda row, i: row[i])(x, step)
   first = jax.tree.map(lambda x: x[:, 0], rows)
@@ -96,6 +96,31 @@ def stretches(store: World, places: jax.Array, *, n: int, num_envs: int, discoun
   rewards = jnp.where(counts, rows['rewards'], 0)
   total = returns(rewards, jnp.full(rewards.shape, discount))[:, 0]
   return {**first, **last, 'rewards': total, 'spans': spans.astype(jnp.float32)}
+
+
+def goals_ahead(
+    store: World, places: jax.Array, key: Key, *, goal_size: int, horizon: int, num_envs: int
+) -> jax.Array:
+  """[B, G] what the episode of each row came to later: after 1 to `horizon` actions, each as likely.
+
+  No further than the episode goes, or what is in the store of it. The work is B horizon flags and B rows.
+
+  Args:
+    store: written in blocks of one step of `num_envs` environments; observations [S + G] whose first numbers
+      are the goal that has been achieved.
+    places: [B] in the store.
+    key: of the draw.
+    goal_size: G.
+    horizon: actions, the row's own included.
+    num_envs: environments side by side.
+  """
+  part = lambda *names: {'rows': {name: store['rows'][name] for name in names}}
+  along = _along(store, places, horizon, num_envs)
+  flags = rows_at(part('terminated', 'truncated'), along)
+  left = _same_episode(store, places, flags, num_envs).sum(axis=1)
+  ahead = uniform_ahead(key, left)
+  last = jnp.take_along_axis(along, ahead[:, None] - 1, axis=1)[:, 0]
+  return achieved(rows_at(part('next_observations'), last)['next_observations'], goal_size)
 
 
 def discounts(batch: Batch, discount: float) -> jax.Array:
@@ -244,6 +269,61 @@ def prioritised_replay(
   )
 
 
+def hindsight_replay(
+    env: Environment, policy: Policy, *, relabel: Relabel, goal_size: int, share: float, horizon: int,
+    num_envs: int, num_steps: int, capacity: int, warmup_steps: int, batch_size: int,
+) -> StatefulRollout:
+  """`replay` in which a share of the rows has another goal: one that its own episode came to later.
+
+  For any algorithm that learns from single transitions. The goals are the paper's *future* ones, drawn when a
+  row is; k of them for each row that keeps its goal is a share of k / (k + 1). Stores keep the goals that
+  were wanted.
+
+  Args:
+    env: its observations [S + G] begin with the goal that is achieved, and end with the one that is wanted.
+    policy: how actions are drawn.
+    relabel: the batch as it would have been with other goals, such as `maze.relabel` and `bit_flip.relabel`.
+    goal_size: G.
+    share: of the rows, in [0, 1] (the authors': k = 4, which is 0.8).
+    horizon: how many actions ahead a goal lies at most, the row's own included; a whole episode in the paper.
+    num_envs: as in `replay`.
+    num_steps: as in `replay`.
+    capacity: as in `replay`.
+    warmup_steps: as in `replay`.
+    batch_size: as in `replay`.
+  Returns:
+    A `rollout` as that of `replay`, the rows with other goals in front.
+  Raises:
+    ValueError: a number is not positive, does not divide, or is no share.
+  Source: Andrychowicz et al., 2017, https://arxiv.org/abs/1707.01495, algorithm 1 and section 4.5.
+  """
+  _check(num_envs, num_steps, capacity, warmup_steps, batch_size)
+  if goal_size < 1 or not 0 <= share <= 1 or not 1 <= horizon <= capacity // num_envs:
+    raise ValueError(
+        f'goal_size={goal_size}, share={share}, horizon={horizon}: at least 1, in [0, 1], and from 1 to '
+        f'capacity / num_envs = {capacity // num_envs}'
+    )
+  num = round(share * batch_size)
+
+  def draw(store: World, key: Key) -> Batch:
+    places_key, goals_key = jax.random.split(key)
+    places = _uniform_places(store, places_key, batch_size)
+    batch = rows_at(store, places)
+    if not num:
+      return batch
+    goals = goals_ahead(
+        store, places[:num], goals_key, goal_size=goal_size, horizon=horizon, num_envs=num_envs
+    )
+    other = relabel(jax.tree.map(lambda x: x[:num], batch), goals)
+    return jax.tree.map(lambda new, old: jnp.concatenate([new, old[num:]]), other, batch)
+
+  return StatefulRollout(
+      begin=_beginning(env, num_envs, capacity, warmup_steps, write),
+      draw=_drawing(env, policy, num_steps, write, draw),
+      data=None,
+  )
+
+
 def collect(
     env: Environment, act, agents: unroll.Agents, store: World, key: Key, num_steps: int, write=write
 ) -> World:
@@ -305,6 +385,20 @@ def _drawing(env, policy, num_steps, write, draw):
     return {**batch, **columns}, world
 
   return rollout
+
+
+def _along(store, places, n, num_envs):
+  """[B, n] the places of n steps of each environment, from `places` on."""
+  return (places[:, None] + num_envs * jnp.arange(n)[None]) % _num_rows(store['rows'])
+
+
+def _same_episode(store, places, rows, num_envs):
+  """[B, n] bool, True where rows `_along` the store are of the first one's episode, and not of older ones."""
+  newest = store['next'] - num_envs + places % num_envs  # of the same environment
+  newer = ((newest - places) % _num_rows(store['rows'])) // num_envs  # steps behind the first one
+  ended = (rows['terminated'] | rows['truncated']).astype(jnp.int32)
+  before = jnp.cumsum(ended, axis=1) - ended  # ends before each step
+  return (before == 0) & (jnp.arange(ended.shape[1])[None] <= newer[:, None])
 
 
 def _uniform_places(store, key, num):

@@ -117,7 +117,7 @@ def save(path: str | Path, dataset: Batch, description: Mapping[str, Any]) -> No
   Raises:
     ValueError: a column is missing, or is not what the table of standard keys says.
   """
-  _check(dataset, 'this data set')
+  check(dataset, 'this data set')
   header = json.dumps({'format': _FORMAT, **description})
   arrays = {name: np.asarray(column) for name, column in dataset.items()}
   with Path(path).open('wb') as file:  # numpy appends .npz to a name, and not to a file
@@ -140,17 +140,27 @@ def load(path: str | Path) -> tuple[Batch, dict[str, Any]]:
   description = json.loads(str(arrays.pop(_HEADER)))
   if (found := description.pop('format', None)) != _FORMAT:
     raise ValueError(f'{path} is of format {found}; this version reads format {_FORMAT}: write it again')
-  _check(arrays, path)
+  check(arrays, path)
   return {name: jnp.asarray(column) for name, column in arrays.items()}, description
 
 
-def _check(dataset: Mapping, who) -> None:
+def check(dataset: Mapping, who: Any) -> None:
+  """Raises `ValueError` where a data set lacks a column or breaks the table of standard keys; `who` it is."""
   if missing := [name for name in COLUMNS if name not in dataset]:
     raise ValueError(f'{who} has no {missing}; it needs the columns {list(COLUMNS)}')
   try:
     types.check(dataset)
   except ValueError as error:
     raise ValueError(f'{who}: {error}') from None
+
+
+def check_shapes(dataset: Mapping, env: Environment, who: Any) -> None:
+  """Raises `ValueError` where observations or actions have not the shapes of the environment's."""
+  for name, shape in (('observations', env.observation_shape), ('actions', env.actions.shape)):
+    if dataset[name].shape[1:] != shape:
+      raise ValueError(
+          f'{who} has {name} of shape {dataset[name].shape[1:]}; those of the environment are {shape}'
+      )
 
 
 # --- what a config names in its section `data` --------------------------------------------------------------
@@ -167,12 +177,7 @@ def file(env: Environment, *, path: str, discount: float) -> Batch:
     ValueError: it cannot be read, or is of another environment.
   """
   dataset, description = load(path)
-  for name, shape in (('observations', env.observation_shape), ('actions', env.actions.shape)):
-    if dataset[name].shape[1:] != shape:
-      raise ValueError(
-          f'{path} has {name} of shape {dataset[name].shape[1:]}; those of the environment are {shape} '
-          f'(the file says: {description})'
-      )
+  check_shapes(dataset, env, f'{path} (which says of itself: {description})')
   return _with_returns(dataset, discount)
 
 

@@ -1,14 +1,15 @@
 """What makes a simulated problem more like a real one; each is a function from an environment to another.
 
 They can be stacked; the order counts: `noisy_observations(delayed(env, steps=2), std=0.1)` adds no noise to
-the actions under way, `delayed(noisy_observations(...), ...)` the same by another road. The returns behind
-scores stay those of the environment inside, so that a score says what the difficulty costs; only
-`scaled_reward` scales them, too.
+the actions under way, `delayed(noisy_observations(...), ...)` the same by another road. In a config `wrapped`
+puts one around another. The returns behind scores stay those of the environment inside, so that a score says
+what the difficulty costs; only `scaled_reward` scales them, too.
 Source: the difficulties are those of Gao et al., 2025, https://arxiv.org/abs/2503.19267.
 """
 
 from collections.abc import Callable
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -52,6 +53,49 @@ def delayed(env: Environment, *, steps: int) -> Environment:
     return new._replace(state=(new.state, waiting), observation=observe(new.observation, waiting))
 
   size = env.observation_shape[0] + steps * env.actions.size
+  return dataclasses.replace(env, reset=reset, step=step, observation_shape=(size,))
+
+
+def disturbed(env: Environment, *, std: float, persistence: float) -> Environment:
+  """Something outside that nobody controls, such as the wind, is added to the actions; it is seen.
+
+      z' = ρ z + √(1 - ρ²) σ ε,   and the world gets clip(a + z, ±1)
+
+  z has a number for each of the action's, is drawn from N(0, σ²) at first, and depends on nothing but its own
+  past. The z that the next action meets is appended to the observation.
+
+  Args:
+    env: with continuous actions and flat observations.
+    std: σ, in units of the actions.
+    persistence: ρ, in [0, 1): how much of it is still there a step later.
+  Raises:
+    ValueError: a number is out of its range, actions are not continuous, or observations are not flat.
+  """
+  if std < 0 or not 0 <= persistence < 1:
+    raise ValueError(f'std={std}, persistence={persistence}: at least 0, and in [0, 1)')
+  if not isinstance(env.actions, Continuous) or len(env.observation_shape) != 1:
+    raise ValueError(
+        f'actions={env.actions}, observation_shape={env.observation_shape}: a disturbance needs continuous '
+        'actions and flat observations'
+    )
+
+  def reset(key: Key):
+    reset_key, first_key = jax.random.split(key)
+    state, observation = env.reset(reset_key)
+    factor = std * jax.random.normal(first_key, env.actions.shape)
+    return (state, factor), jnp.concatenate([observation, factor])
+
+  def step(state, action: jax.Array, key: Key) -> Timestep:
+    inner, factor = state
+    step_key, next_key = jax.random.split(key)
+    new = env.step(inner, jnp.clip(jnp.clip(action, -1, 1) + factor, -1, 1), step_key)
+    fresh = jax.random.normal(next_key, factor.shape)
+    factor = persistence * factor + math.sqrt(1 - persistence**2) * std * fresh
+    return new._replace(
+        state=(new.state, factor), observation=jnp.concatenate([new.observation, factor])
+    )
+
+  size = env.observation_shape[0] + env.actions.size
   return dataclasses.replace(env, reset=reset, step=step, observation_shape=(size,))
 
 
@@ -108,6 +152,42 @@ def constrained(
     return new._replace(state=(new.state, total), info=info)
 
   return dataclasses.replace(env, reset=reset, step=step)
+
+
+def tripping(env: Environment, *, fine: float) -> Environment:
+  """A `constrained` environment that is over, at a cost, as soon as its limit is exceeded.
+
+  Args:
+    env: whose `info` has `violated`.
+    fine: is taken off the reward of the step that ends the episode so. Where rewards are negative it has to
+      outweigh what is saved by ending early.
+  Raises:
+    ValueError: nothing is constrained, when the first step is taken.
+  """
+
+  def step(state: State, action: jax.Array, key: Key) -> Timestep:
+    new = env.step(state, action, key)
+    if 'violated' not in new.info:
+      raise ValueError(f'info has {sorted(new.info)} and no `violated`; put constrained() inside')
+    violated = new.info['violated'] > 0
+    return new._replace(
+        reward=new.reward - fine * new.info['violated'], terminated=new.terminated | violated,
+        truncated=new.truncated & ~violated,
+    )
+
+  return dataclasses.replace(env, step=step)
+
+
+def wrapped(
+    *, inner: Callable[[], Environment], wrap: Callable[[Environment], Environment]
+) -> Environment:
+  """An environment in a wrapper, for a config; `inner` may be `wrapped` again.
+
+  Args:
+    inner: makes the environment.
+    wrap: any of these functions, with its numbers.
+  """
+  return wrap(inner())
 
 
 def scaled_reward(env: Environment, *, scale: float) -> Environment:
