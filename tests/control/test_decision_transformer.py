@@ -50,6 +50,7 @@ def test_stretches_stay_in_their_episodes():
     np.testing.assert_array_equal(batch['steps'][row, :count], steps[along])
 
 
+@pytest.mark.slow
 def test_an_output_depends_on_what_is_before_it_and_on_no_action_from_there_on():
   """Twelve rows in which one number of one input at one of four steps is another one, and the row itself."""
   policy = dt.causal(RECALL, length=4, max_steps=4, return_scale=1.0, **SHAPE)

@@ -4,7 +4,8 @@ Paper: Bellemare et al., 2017, https://arxiv.org/abs/1707.06887
 
     rlx --config=experiments/configs/control/c51_cartpole.py --workdir=runs/c51_cartpole
 
-Result: five seeds: mean return of 32 episodes 177 (interquartile mean of the seeds), 134 (worst), of 500.
+Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 176 of 500, the worst
+129 (`python -m experiments.control_table`).
 """
 
 from ml_collections import ConfigDict

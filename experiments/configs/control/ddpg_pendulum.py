@@ -4,7 +4,8 @@ Paper: Lillicrap et al., 2015, https://arxiv.org/abs/1509.02971
 
     rlx --config=experiments/configs/control/ddpg_pendulum.py --workdir=runs/ddpg_pendulum
 
-Result: five seeds: mean return of 16 episodes -175 (interquartile mean of the seeds), -473 (worst).
+Result: after 4,500 steps of the environment the interquartile mean of ten seeds is -172, the worst
+-1006 (`python -m experiments.control_table`).
 """
 
 from ml_collections import ConfigDict

@@ -4,7 +4,8 @@ Paper: Mnih et al., 2015, https://doi.org/10.1038/nature14236
 
     rlx --config=experiments/configs/control/dqn_cartpole.py --workdir=runs/dqn_cartpole
 
-Result: five seeds: mean return of 32 episodes 301 (interquartile mean of the seeds), 184 (worst), of 500.
+Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 250 of 500, the worst
+192 (`python -m experiments.control_table`).
 """
 
 from ml_collections import ConfigDict

@@ -4,8 +4,8 @@ Paper: Duan et al., 2023, https://arxiv.org/abs/2310.05858
 
     rlx --config=experiments/configs/control/dsac_t_pendulum.py --workdir=runs/dsac_t_pendulum
 
-Result: five seeds, with one update a step on 128 rows (now two, not run yet): mean return of
-16 episodes -247 (interquartile mean of the seeds), -822 (worst).
+Result: after 4,500 steps of the environment the interquartile mean of ten seeds is -173, the worst
+-562 (`python -m experiments.control_table`).
 """
 
 from ml_collections import ConfigDict

@@ -4,8 +4,8 @@ Paper: Dabney et al., 2017, https://arxiv.org/abs/1710.10044
 
     rlx --config=experiments/configs/control/qr_dqn_cartpole.py --workdir=runs/qr_dqn_cartpole
 
-Result: five seeds: mean return of 32 episodes 212 (interquartile mean of the seeds), 160 (worst), of
-500.
+Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 210 of 500, the worst
+161 (`python -m experiments.control_table`).
 """
 
 from ml_collections import ConfigDict

@@ -1,0 +1,54 @@
+"""State2Explanation on a small Connect: an agent is paid for moves that an embedding explains as good ones.
+
+Paper: Das et al., 2023, https://arxiv.org/abs/2309.12482
+
+    rlx --config=experiments/configs/control/s2e_connect.py --workdir=runs/s2e_connect
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.control import ppo_cartpole
+from rlx.config import parse_arg
+
+LENGTH = 3  # stones that make a row
+EXPLANATIONS = {'name': 'rlx.envs.control.connect.explanations'}
+WORTHS = (1.0, 0.5, 0.5, 0.0, -1.0, -1.0)  # of `connect.CONCEPTS`, in units of games won
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  arg = parse_arg(arg, smoke=False)
+  config = ppo_cartpole.get_config('smoke' if arg.smoke else '')
+  config.stages = ('explaining', 'main')
+  config.env = {'name': 'connect', 'rows': 4, 'columns': 5, 'length': LENGTH, 'sight': 1.0}
+  config.models.explainer = {
+      'name': 'rlx.models.joint.joint',
+      'explanations': dict(EXPLANATIONS),
+      'hidden': (128,),
+      'size': 32,
+      'activation': 'relu',
+      'sharpness': 10.0,
+  }
+  config.explaining = {
+      'steps': 4000,  # updates
+      'stop': ConfigDict(),  # none
+      'rollout': {'name': 'unroll', 'num_envs': 32, 'num_steps': 8},  # of a policy that has learnt nothing
+      'algorithm': {
+          'name': 'rlx.algorithms.control.state2explanation.explaining',
+          'concepts': {'name': 'rlx.envs.control.connect.concepts', 'length': LENGTH},
+          'explanations': dict(EXPLANATIONS),
+      },
+      'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1},
+      'optimizer': {**config.optimizer.to_dict(), 'learning_rate': 3e-3, 'decay_steps': 4000},
+      'params': {'explainer': 'explainer'},
+      'slow': {'policy': 'policy'},
+  }
+  config.slow = {'explainer': 'explainer'}
+  config.reward = {'name': 'explained', 'explanations': dict(EXPLANATIONS), 'worths': WORTHS}
+  config.algorithm.name = 'state2explanation'
+  config.eval.max_steps = 20
+  if arg.smoke:
+    config.explaining.steps = 4
+  return config

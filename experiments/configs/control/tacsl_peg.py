@@ -1,0 +1,56 @@
+"""TacSL: a peg finds its hole by touch; its critic comes from a teacher that saw the hole.
+
+Paper: Akinola et al., 2024, https://arxiv.org/abs/2408.06506
+
+    rlx --config=experiments/configs/control/tacsl_peg.py --workdir=runs/tacsl_peg
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.control import ppo_cartpole
+from rlx.config import parse_arg
+from rlx.envs.control import tactile
+
+TAXELS = 8  # along a side
+FELT = TAXELS**2 + 1
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing), `teacher` (weight of its term; 0 is the paper's)."""
+  arg = parse_arg(arg, smoke=False, teacher=0.3)
+  config = ppo_cartpole.get_config('smoke' if arg.smoke else '')
+  config.stages = ('teaching', 'main')
+  config.env = {
+      'name': 'tactile', 'max_steps': 40, 'taxels': TAXELS, 'noise': 0.02, 'start_radius': 3.0,
+      'distance_cost': 0.02, 'press_cost': 0.02,
+  }
+  shape = {'hidden': (64, 64), 'activation': 'tanh'}
+  actor = {'name': 'rlx.models.networks.gaussian', **shape, 'initial_log_std': -0.5}
+  critic = {'name': 'rlx.models.networks.state_value', **shape}
+  felt, true = (0, FELT), (FELT, FELT + tactile.NUM_PRIVILEGED)
+  config.models = {
+      name: {'name': 'rlx.models.views.sees', 'network': dict(network), 'first': first, 'last': last}
+      for name, network, (first, last) in (
+          ('policy', actor, felt), ('value', critic, true), ('teacher', actor, true)
+      )
+  }
+  plain = config.algorithm.copy_and_resolve_references()
+  plain.update(entropy_coef=0.0)
+  name = 'rlx.algorithms.control.tacsl'
+  config.teaching = {
+      'steps': config.steps,
+      'stop': ConfigDict(),  # none
+      'rollout': {**config.rollout.to_dict(), 'name': f'{name}.teacher_unroll'},
+      'algorithm': {**plain.to_dict(), 'name': f'{name}.teaching'},
+      'updates': config.updates.to_dict(),
+      'optimizer': config.optimizer.to_dict(),
+      'params': {'teacher': 'teacher', 'value': 'value'},
+      'slow': {'policy': 'policy'},
+  }
+  config.algorithm = {**plain.to_dict(), 'name': 'tacsl', 'teacher_coef': arg.teacher}
+  config.slow = {'teacher': 'teacher'}
+  if not arg.smoke:
+    config.eval.max_steps = 40
+  return config
