@@ -422,7 +422,7 @@ def test_quadrotor():
   rotor = quadrotor.HOVER_ROTOR + 0.4 * (1 - quadrotor.HOVER_ROTOR)
   np.testing.assert_allclose(up.state[0].rotors, rotor, rtol=1e-5)
   np.testing.assert_allclose(up.state[0].pose[4], 0.02 * (2 * rotor**2 - 1) * 9.81, rtol=1e-4)
-  assert up.state[0].pose[5] == 0
+  np.testing.assert_allclose(up.state[0].pose[5], 0, atol=1e-6)
   assert after(env, hovering(), [0.0, 1.0]).state[0].pose[5] > 0
   np.testing.assert_array_equal(quadrotor.seen(up.observation)[-2:], [1, 1])
   lost = hovering()._replace(pose=jnp.array([0, -1.51, 0, 0, 0, 0]))

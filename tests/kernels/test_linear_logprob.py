@@ -179,9 +179,7 @@ def test_tokens_that_count_say_what_they_say_among_others(adjust):
     operation = lambda *args: TokenStatistics(*mask(linear_logprob_reference(*args, adjust=adjust)))
     return with_gradient(operation, hidden, unembedding, targets)
 
-  everything = with_gradient(
-      functools.partial(linear_logprob, chunk_size=4, adjust=adjust), hidden, unembedding, targets
-  )
+  everything = chunked(hidden, targets, 11)
   for count in COUNTS:
     counts = np.arange(11) < count
     garbage = jnp.where(counts[:, None], hidden, jnp.nan), jnp.where(counts, targets, 2**30)
