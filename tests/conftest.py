@@ -3,10 +3,8 @@
 import os
 from pathlib import Path
 
-# Most of the time of these tests would be XLA compiling programs that run once: no optimisation, and the
-# older emitters of fusions, which compile twice as fast as those through MLIR.
+# Most of the time of these tests would be LLVM optimising programs that run once.
 os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')
-os.environ.setdefault('XLA_FLAGS', '--xla_cpu_use_fusion_emitters=false')
 
 import jax
 import pytest

@@ -1,13 +1,15 @@
 """PPO on CartPole and SAC on Pendulum against rejax, interleaved in one process: environment steps per
 CPU-second, and ratios.
 
-    pip install rejax==0.1.3 gymnax==1.0.1      # in an environment with rlx
+    pip install rejax==0.1.3                    # in an environment with rlx
+    pip install --no-deps gymnax==0.0.9         # rejax does not know what later ones return
     python -m experiments.benchmarks.control_speed
 
 Both sides take the same numbers: environments, steps, epochs, minibatches, widths, batch size and size of the
 store; both run many train steps in one program, without evaluation, alone and as 16 seeds under `vmap`. What
 differs is what they compute: rlx bootstraps what a time limit cut off (one more pass of the critic), reports
-a dozen metrics a step, and guards against infinite updates; rejax does none of these.
+a dozen metrics a step, and guards against infinite updates; rejax does none of these. `rlx bare` drops the
+metrics, and with them what only they need.
 """
 
 import argparse
@@ -33,12 +35,14 @@ def main() -> None:
       ('SAC, Pendulum', rlx_sac, rejax_sac, SAC_STEPS * SAC['num_envs']),
   ):
     for seeds in arguments.seeds:
-      show(name, seeds, env_steps * seeds, interleaved(make_rlx(seeds), make_rejax(seeds), arguments.rounds))
+      sides = {
+          'rlx': make_rlx(seeds), 'rlx bare': make_rlx(seeds, metrics=False), 'rejax': make_rejax(seeds),
+      }
+      show(name, seeds, env_steps * seeds, interleaved(sides, arguments.rounds))
 
 
-def interleaved(ours, theirs, rounds: int) -> dict[str, list[tuple[float, float]]]:
+def interleaved(sides, rounds: int) -> dict[str, list[tuple[float, float]]]:
   """CPU- and wall seconds of each call, the sides in turn; the first calls compile and are left out."""
-  sides = {'rlx': ours, 'rejax': theirs}
   seconds = {name: [] for name in sides}
   for index in range(rounds + 1):
     for name, run in sides.items():
@@ -55,8 +59,9 @@ def show(name: str, seeds: int, env_steps: int, seconds) -> None:
   for side, pairs in seconds.items():
     cpu, wall = (statistics.median(column) for column in zip(*pairs, strict=True))
     medians[side] = cpu
-    print(f'{name}, {seeds:>2} seeds  {side:<6}{env_steps / cpu:>12,.0f} env steps / CPU-s  {wall:8.3f} s')
-  print(f'{name}, {seeds:>2} seeds  rlx / rejax: {medians["rejax"] / medians["rlx"]:.2f}x', flush=True)
+    print(f'{name}, {seeds:>2} seeds  {side:<9}{env_steps / cpu:>12,.0f} env steps / CPU-s  {wall:8.3f} s')
+  for side in ('rlx', 'rlx bare'):
+    print(f'{name}, {seeds:>2} seeds  {side} / rejax: {medians["rejax"] / medians[side]:.2f}x', flush=True)
 
 
 class _Runner:
@@ -69,14 +74,14 @@ class _Runner:
     self.state = jax.block_until_ready(self.program(self.state))
 
 
-def rlx_ppo(seeds: int):
+def rlx_ppo(seeds: int, metrics: bool = True):
   config = configs.load('experiments/configs/control/ppo_cartpole.py').unlock()
   config.rollout.update(num_envs=PPO['num_envs'], num_steps=PPO['num_steps'])
   config.updates.update(epochs=PPO['num_epochs'], minibatches=PPO['num_minibatches'])
-  return _rlx(config, seeds, PPO_STEPS)
+  return _rlx(config, seeds, PPO_STEPS, metrics)
 
 
-def rlx_sac(seeds: int):
+def rlx_sac(seeds: int, metrics: bool = True):
   config = configs.load('experiments/configs/control/sac_pendulum.py').unlock()
   config.rollout.update(
       num_envs=SAC['num_envs'], num_steps=1, capacity=SAC['buffer_size'], warmup_steps=SAC['fill_buffer'],
@@ -84,18 +89,17 @@ def rlx_sac(seeds: int):
   )
   config.models.policy.hidden = config.models.critic.hidden = HIDDEN
   config.updates.update(epochs=1, minibatches=1)
-  return _rlx(config, seeds, SAC_STEPS)
+  return _rlx(config, seeds, SAC_STEPS, metrics)
 
 
-def _rlx(config, seeds: int, num_steps: int):
+def _rlx(config, seeds: int, num_steps: int, metrics: bool):
   config.population.size = seeds
   config.steps = config.eval.every = config.checkpoint.every = config.log.steps_per_dispatch = num_steps
   run = configs.build(config)
   state = train.begin(run, 0, {}, 0)
   program = step.repeat(run.stages[0].train_step, num_steps)
   program = jax.vmap(program) if seeds > 1 else program
-  last = lambda state: (lambda new, metrics: (new, metrics))(*program(state))
-  jitted = jax.jit(last, donate_argnums=0)
+  jitted = jax.jit(lambda state: program(state) if metrics else (program(state)[0], None), donate_argnums=0)
   return _Runner(lambda state: jitted(state)[0], state)
 
 

@@ -158,17 +158,14 @@ def test_the_warm_up_keeps_what_was_learnt_offline(runs):
   (worst seed 51 %), against 51 % (11 %) without and 66 % (1 %) where half of each batch is of the offline
   data.
 
-  So the dip is smaller and does not vanish. In the last three evaluations the medians, 68 %, 65 % and 77 %,
-  do not tell the three apart, and the claim about the end of the run is asserted of the worst seeds alone:
-  33 %, 2 % and 0 %.
+  So the dip is smaller and does not vanish. Medians are asserted: the same five seeds, compiled to round
+  otherwise, have 67 % (worst seed 3 %), against 47 % (10 %) and 19 % (1 %). In the last three evaluations
+  the medians, 68 %, 65 % and 77 %, do not tell the three apart.
   """
   ours, cold, retained = (runs[name] for name in ('wsrl', 'cold', 'retained'))
   assert np.median(lowest(ours)) > np.median(lowest(cold)) + 0.05
   assert np.median(overall(ours)) > np.median(overall(cold)) + 0.1
   assert np.median(overall(ours)) > np.median(overall(retained))
-  assert overall(ours).min() > max(overall(cold).min(), overall(retained).min()) + 0.15
-  last = lambda arrived: arrived[:, -3:].mean(axis=1).min()
-  assert last(ours) > max(last(cold), last(retained)) + 0.1
 
 
 @pytest.mark.slow
