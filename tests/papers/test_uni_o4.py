@@ -395,7 +395,7 @@ def test_the_gate_tells_good_steps_from_bad_ones(known):
   It is no guarantee: J asks the critic of the data, which thinks too well of what it has not seen. Without
   the gate, the mean of the behaviours in the end is -23.6 (median of the seeds) and -29.1 (worst seed); with
   it, -22.9 and -30.0: in that seed returns fall while J rises. The largest loss of a step that was let
-  through is 2.9. What is earned in the end is not asserted.
+  through is 2.9. What is earned in the end is not asserted. 12, 15 and 20 comparisons were tried, 20 kept.
   """
   gain, accepted = gains(improved(known, comparisons=20, period=20, learning_rate=3e-3)[1])
   assert 0.4 < accepted.mean() < 0.9

