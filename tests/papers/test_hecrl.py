@@ -218,7 +218,7 @@ def test_agent_and_diffuser_are_trained_independently():
 
 # --- what it is good for ------------------------------------------------------------------------------------
 
-SEEDS, STEPS, EPISODES, DISCOUNT = 5, 3000, 64, 0.95
+SEEDS, STEPS, EPISODES, DISCOUNT = 6, 3000, 256, 0.95
 SHAPE = dict(features=2, wavelengths=(10.0, 5.0, 2.5), activation='relu')
 
 
@@ -256,24 +256,23 @@ def outcomes(env, policy, params, max_steps):
 
 
 @pytest.mark.slow
-def test_a_hierarchy_beats_its_own_flat_policy_on_far_goals():
-  """Two blocks, 60 moves, 64 episodes for each of 5 seeds: the flat policy arrives in 0.27, 0.22, 0.31, 0.23
-  and 0.50 of them, in the hierarchy in 0.38, 0.39, 0.39, 0.34 and 0.39 (the script that made the data,
-  without its random moves: 0.87). It is better in the median and in the worst seed, and worse in one.
+def test_a_hierarchy_places_more_blocks_than_its_own_flat_policy():
+  """Of two blocks, in 60 moves: 0.57 of them in place against 0.51 (means of 6 seeds, 256 episodes each),
+  and of three, the third never trained on, 0.29 against 0.24. With six other seeds 0.53 against 0.49
+  and 0.28 against 0.25.
 
-  What does not show: from data with 30 % random moves (K = 6, τ = 0.8, V_near of 7 steps) flat and hierarchy
-  arrive in 0.45 and 0.50 (medians; the seeds disagree), so that the gain is of data that are hard to imitate.
-  With V_near of 12 steps in place of 8 the hierarchy here is at 0.33: it is the filter that helps. And of the
-  transfer to a third block, never trained on, there is a trace: 0.29 of the blocks are placed and 0.26 (in
-  each seed a little more), but all three, and the agent, in 0 to 0.06 of the episodes by either; the script
-  does that in 0.55. The numbers were chosen on these seeds."""
+  What does not show: that it *arrives* more often, all blocks and the agent in place. It does in 0.36 of the
+  episodes, the flat policy in 0.34 (means; 0.33 and 0.32 with the other seeds), with three blocks in 0.03 and
+  0.02. The script that made the data, without its random moves, arrives in 0.87 and 0.55. 64 episodes a seed
+  once said 0.39 against 0.27: that was noise. From data with 30 % random moves in place of 60 % both arrive
+  more often, and neither is ahead."""
   agent = learners()
   keys = jax.random.split(jax.random.key(1), SEEDS)
   state, _ = agents.trained(agent, optax.adam(2e-3), keys, STEPS)
   two, three = (
       outcomes(env, agent.policy, state.params['policy'], n) for env, n in ((TWO, 60), (THREE, 90))
   )
-  medians, worst = np.median(two, axis=0), two.min(axis=0)
-  assert medians[1] > medians[0] + 0.04 and worst[1] > worst[0], two
-  medians = np.median(three, axis=0)
-  assert medians[3] > medians[2] - 0.02, three
+  _, _, flat_placed, placed = two.mean(axis=0)
+  assert placed > flat_placed + 0.02, two
+  _, _, flat_placed, placed = three.mean(axis=0)
+  assert placed > flat_placed + 0.015, three

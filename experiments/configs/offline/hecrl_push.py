@@ -4,8 +4,8 @@ Paper: Haramati et al., 2026, https://arxiv.org/abs/2602.02722
 
     rlx --config=experiments/configs/offline/hecrl_push.py --workdir=runs/hecrl_push
 
-Result: with these numbers in tests/papers/test_hecrl.py, over 5 seeds: success 0.39 (median), 0.34 (worst),
-and 0.27 and 0.22 for its flat policy alone; this file itself was not run yet.
+Result: with these numbers in tests/papers/test_hecrl.py, means over 6 seeds of 256 episodes: 0.57 of the
+blocks in place (the flat policy: 0.51), all of them and the agent in 0.36 (0.34).
 """
 
 from ml_collections import ConfigDict
