@@ -109,3 +109,21 @@ def exponential_weights(advantages: jax.Array, *, sharpness: float, weight_max: 
   """
   exponents = jnp.minimum(sharpness * advantages.astype(jnp.float32), jnp.log(weight_max))
   return jax.lax.stop_gradient(jnp.exp(exponents))
+
+
+def lowest(values: jax.Array, axis: int) -> jax.Array:
+  """The smallest along an axis, with a gradient for one entry that has it.
+
+  To be used where it is differentiated: the gradient of `jnp.min` divides by how many entries equal the
+  result, and where the compiler computes them a second time and rounds otherwise none may: 0 / 0.
+
+  Args:
+    values: of any shape.
+    axis: which is left out of the result.
+  """
+  return jnp.take_along_axis(values, jnp.argmin(values, axis, keepdims=True), axis).squeeze(axis)
+
+
+def highest(values: jax.Array, axis: int) -> jax.Array:
+  """The largest along an axis, as `lowest`."""
+  return -lowest(-values, axis)

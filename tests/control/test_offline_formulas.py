@@ -61,7 +61,7 @@ def models(policy):
 
 
 def gradients(algorithm, policy, rows=None, key=KEY):
-  rows = batch() if rows is None else rows
+  rows = algorithm.advantage(models(policy), batch() if rows is None else rows, key)
   return jax.jit(jax.grad(lambda m: algorithm.loss(m, rows, key)[0]))(models(policy))
 
 

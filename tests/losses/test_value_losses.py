@@ -74,3 +74,13 @@ def test_shapes_must_agree():
     value.squared_error(jnp.ones((2, 3)), jnp.ones((2, 1)))
   with pytest.raises(AssertionError):
     clipped(jnp.ones(3), jnp.ones(1), jnp.ones(3))
+
+
+def test_lowest_and_highest_have_the_gradient_of_one_entry():
+  values = jnp.array([[3.0, -1.0, 2.0], [3.0, 5.0, 0.0]])
+  np.testing.assert_array_equal(value.lowest(values, 0), values.min(axis=0))
+  np.testing.assert_array_equal(value.highest(values, 1), values.max(axis=1))
+  slopes = jax.grad(lambda values: value.lowest(values, 0).sum())(values)
+  np.testing.assert_array_equal(slopes, [[1, 1, 0], [0, 0, 1]])
+  slopes = jax.grad(lambda values: value.highest(values, 1).sum())(values)
+  np.testing.assert_array_equal(slopes, [[1, 0, 0], [0, 1, 0]])

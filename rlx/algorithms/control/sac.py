@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from rlx import tracking
 from rlx.envs.control.environment import Environment
+from rlx.losses.value import lowest
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
@@ -59,7 +60,7 @@ def sac(
 
     alpha = temperature.apply(models['temperature'])
     actions, logprobs = policy.sample(models['policy'], batch['observations'], action_key)
-    judged = critic.apply(held(models['critic']), batch['observations'], actions).min(axis=0)
+    judged = lowest(critic.apply(held(models['critic']), batch['observations'], actions), axis=0)
     policy_loss = jnp.mean(held(alpha) * logprobs - judged)
     temperature_loss = -jnp.log(alpha) * held(jnp.mean(logprobs) + wanted_entropy)
     metrics = {

@@ -28,6 +28,7 @@ from rlx.algorithms.control.resfit import chunked
 from rlx.algorithms.control.sac import sac
 from rlx.envs.control.environment import Environment
 from rlx.evaluate import Evaluation
+from rlx.losses.value import lowest
 from rlx.models import dynamics as models_of_the_world
 from rlx.models import mlp, networks
 from rlx.models.dynamics import Dynamics
@@ -94,7 +95,7 @@ def sequence_rl(
     carries = policy.carries(models['policy'], batch['observations'], length)
     actions, logprobs = policy.head.sample(models['policy']['head'], carries, later_key)
     states = held(recall(dynamics, models['dynamics'], batch['observations'], actions))
-    judged = critic.apply(held(models['critic']), states, actions).min(axis=0)
+    judged = lowest(critic.apply(held(models['critic']), states, actions), axis=0)
     each = held(temperature.apply(models['temperature'])) * logprobs - judged
     later_loss = each[:, 1:].sum(axis=1).mean()
     metrics = {**metrics, 'loss/later_actions': later_loss, 'loss/dynamics': model_loss}

@@ -31,7 +31,7 @@ from rlx import ope, tracking
 from rlx.algorithms.control.iql import regression_on_values
 from rlx.envs.control.environment import Environment
 from rlx.losses import policy as policy_losses
-from rlx.losses.value import expectile_error
+from rlx.losses.value import expectile_error, highest
 from rlx.models import dynamics as models_of_the_world
 from rlx.models.dynamics import Dynamics
 from rlx.models.networks import Network, Policy
@@ -226,7 +226,7 @@ def distances(policy: Policy, members: Network, params, observations: jax.Array,
   actions, own = jax.vmap(policy.sample, (0, None, 0))(params, observations, jax.random.split(key, num))
   held = jax.lax.stop_gradient(params)
   others = jax.vmap(lambda x: members.apply(held, observations, x))(actions)  # [i, j, B]
-  nearest = jnp.where(jnp.eye(num, dtype=bool)[:, :, None], _NOBODY, others).max(axis=1)
+  nearest = highest(jnp.where(jnp.eye(num, dtype=bool)[:, :, None], _NOBODY, others), axis=1)
   return own - nearest
 
 
