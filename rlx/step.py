@@ -190,12 +190,11 @@ def _learn(
   rows = _minibatch_rows(order_key, batch, epochs, minibatches)
   gradient = _accumulated(jax.value_and_grad(_loss_of(algorithm), has_aux=True), microbatches)
 
-  take = lambda indices: lambda array: array.at[indices].get(mode='promise_in_bounds')
-
   def update(carry, x):
     params, slow, opt_state = carry
     index, indices = x
-    minibatch = batch if minibatches == 1 else jax.tree.map(take(indices), batch)
+    pick = lambda array: array.at[indices].get(mode='promise_in_bounds')  # part of a permutation
+    minibatch = batch if minibatches == 1 else jax.tree.map(pick, batch)
     key = jax.random.fold_in(loss_key, index)
     (loss, metrics), grads = gradient(params, slow, sharding.shard_rows(minibatch), key)
     updates, opt_state = optimizer.update(grads, opt_state, params)

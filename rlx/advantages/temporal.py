@@ -215,15 +215,11 @@ def vtrace(
     A `VTrace`.
   Source: IMPALA, https://arxiv.org/abs/1802.01561, eq. 1, remarks 1 and 2, section 4.2.
   """
-  chex.assert_equal_shape([rewards, discounts, ratios])
   chex.assert_shape(values, (*rewards.shape[:-1], rewards.shape[-1] + 1))
-  values, ratios = values.astype(jnp.float32), ratios.astype(jnp.float32)
-  rho = jnp.minimum(ratios, clip_rho)
-  deltas = rho * (rewards + discounts * values[..., 1:] - values[..., :-1])
-  corrections = _accumulated(deltas, discounts * lambda_ * jnp.minimum(ratios, clip_c))
-  targets = values[..., :-1] + corrections
-  next_targets = jnp.concatenate([targets[..., 1:], values[..., -1:]], axis=-1)
-  return VTrace(targets, rho * (rewards + discounts * next_targets - values[..., :-1]))
+  return _vtrace(
+      rewards, values[..., :-1], values[..., 1:], discounts, jnp.zeros(rewards.shape, bool), ratios,
+      lambda_=lambda_, clip_rho=clip_rho, clip_c=clip_c,
+  )
 
 
 def vtrace_episodes(
@@ -256,16 +252,23 @@ def vtrace_episodes(
     A `VTrace`.
   Source: IMPALA, https://arxiv.org/abs/1802.01561, eq. 1, remarks 1 and 2, section 4.2.
   """
-  chex.assert_equal_shape([rewards, values, next_values, terminated, truncated, ratios])
-  values, ratios = values.astype(jnp.float32), ratios.astype(jnp.float32)
-  bootstrap = jnp.where(terminated, 0, next_values).astype(jnp.float32)
-  rho, ended = jnp.minimum(ratios, clip_rho), terminated | truncated
-  deltas = rho * (rewards + discount * bootstrap - values)
-  decays = jnp.where(ended, 0, discount * lambda_ * jnp.minimum(ratios, clip_c))
-  corrections = _accumulated(deltas, decays)
+  discounts = jnp.where(terminated, 0.0, discount)
+  return _vtrace(
+      rewards, values, next_values, discounts, terminated | truncated, ratios, lambda_=lambda_,
+      clip_rho=clip_rho, clip_c=clip_c,
+  )
+
+
+def _vtrace(rewards, values, next_values, discounts, ended, ratios, *, lambda_, clip_rho, clip_c) -> VTrace:
+  """All [..., T]; no correction crosses a step that `ended` an episode."""
+  chex.assert_equal_shape([rewards, values, next_values, discounts, ended, ratios])
+  values, next_values, ratios = (x.astype(jnp.float32) for x in (values, next_values, ratios))
+  rho = jnp.minimum(ratios, clip_rho)
+  deltas = rho * (rewards + discounts * next_values - values)
+  corrections = _accumulated(deltas, jnp.where(ended, 0, discounts * lambda_ * jnp.minimum(ratios, clip_c)))
   later = jnp.concatenate([corrections[..., 1:], jnp.zeros_like(corrections[..., :1])], axis=-1)
-  next_targets = bootstrap + jnp.where(ended, 0, later)
-  return VTrace(values + corrections, rho * (rewards + discount * next_targets - values))
+  next_targets = next_values + jnp.where(ended, 0, later)
+  return VTrace(values + corrections, rho * (rewards + discounts * next_targets - values))
 
 
 def vtrace_tokens(

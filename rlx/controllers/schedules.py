@@ -52,8 +52,7 @@ def horizon(step: jax.Array | int, *, first: int, last: int, num_steps: int) -> 
   Returns:
     [] int32, the nearest whole number.
   """
-  done = jnp.clip(jnp.asarray(step, jnp.int32), 0, num_steps).astype(jnp.float32) / num_steps
-  return jnp.round(first + (last - first) * done).astype(jnp.int32)
+  return jnp.round(linear(step, first=first, last=last, num_steps=num_steps)).astype(jnp.int32)
 
 
 def linear(step: jax.Array | int, *, first: float, last: float, num_steps: int) -> jax.Array:

@@ -79,7 +79,7 @@ def test_the_pendulum_is_solved_in_5000_steps():
 
   Seen after 5,000 steps: interquartile mean of the seeds -173, worst -175; entropy -0.97 to -1.01 over the
   last 100 steps where -1 is wanted; the temperature went from 1 to 0.12-0.17. Of 20 seeds the worst has -176,
-  but compiled to round otherwise one of these five is still at -1118, and four are asserted.
+  but as these tests compile it one of the five is still at -746, and four are asserted.
   """
   returns, metrics = runs.learnt('sac_pendulum')
   assert interquartile_mean(returns[:, None]) > -190
