@@ -44,11 +44,10 @@ def row(path: str, seeds: int) -> str:
   seconds = time.monotonic() - began
   low, high = aggregates.bootstrap_interval(returns[:, None], aggregates.interquartile_mean)
   iqm = aggregates.interquartile_mean(returns[:, None])
-  span = run.task.expert_return - run.task.random_return
   return (
       f'| {Path(path.partition(":")[0]).stem} | {config.env.name} | {num_steps:,} | {env_steps:,.0f} '
       f'| {seconds:.0f} | {iqm:.1f} ({low:.1f} to {high:.1f}) | {returns.min():.1f} '
-      f'| {100 * (iqm - run.task.random_return) / span:.0f} |'
+      f'| {run.task.score(iqm):.0f} |'
   )
 
 

@@ -39,12 +39,11 @@ def _played(env, act, num_episodes, max_steps) -> Evaluation:
 
   def ask(params):
     played = play(env, act, params, jax.random.key(_EPISODES_SEED), num_episodes, max_steps)
-    spread = env.expert_return - env.random_return
     metrics = {f'eval/{name}': x.mean() for name, x in played.items()}
     return {
         **metrics,
         'eval/return_worst': played['return'].min(),
-        'eval/score': 100 * (played['return'].mean() - env.random_return) / spread,
+        'eval/score': env.score(played['return'].mean()),
     }
 
   def read(answer):

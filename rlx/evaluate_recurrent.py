@@ -27,11 +27,10 @@ def episodes(env: Environment, policy: Recurrent, *, episodes: int, max_steps: i
 
   def ask(params):
     returns = play(env, policy, params, jax.random.key(_EPISODES_SEED), episodes, max_steps)
-    spread = env.expert_return - env.random_return
     return {
         'eval/return': returns.mean(),
         'eval/return_worst': returns.min(),
-        'eval/score': 100 * (returns.mean() - env.random_return) / spread,
+        'eval/score': env.score(returns.mean()),
     }
 
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))

@@ -43,5 +43,4 @@ def steered(
     at_random = jnp.arange(num_envs) < round(random_share * num_envs)
     return jnp.where(at_random[:, None], datasets.random_actions(env)(observations, random_key), steer)
 
-  rows = datasets.roll_out(env, act, jax.random.key(seed), num_envs=num_envs, num_steps=num_steps)
-  return {**rows, 'returns_to_go': datasets.returns_to_go(rows, discount=discount)}
+  return datasets.acted(env, act, num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed)

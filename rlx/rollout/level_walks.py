@@ -35,6 +35,4 @@ def wandering(
     known = levels.shortest_moves(observations, wander_key)
     return jnp.where(wanders, wander(observations, wander_key), known)
 
-  play = lambda key: datasets.roll_out(env, act, key, num_envs=num_envs, num_steps=num_steps)
-  rows = jax.jit(play)(jax.random.key(seed))
-  return {**rows, 'returns_to_go': datasets.returns_to_go(rows, discount=discount)}
+  return datasets.acted(env, act, num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed)

@@ -36,6 +36,4 @@ def tending(
     tends = jax.random.bernoulli(tend_key, tendency, observations.shape[:1])
     return jnp.where(tends, best(observations, wander_key), wander(observations, wander_key))
 
-  play = lambda key: datasets.roll_out(env, act, key, num_envs=num_envs, num_steps=num_steps)
-  rows = jax.jit(play)(jax.random.key(seed))
-  return {**rows, 'returns_to_go': datasets.returns_to_go(rows, discount=discount)}
+  return datasets.acted(env, act, num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed)

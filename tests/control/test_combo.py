@@ -142,7 +142,7 @@ def scores(algorithm):
 
   keys = jax.random.split(jax.random.key(1), SEEDS)
   returns = jax.jit(jax.vmap(run, (0, 0, None)))(keys, worlds()[0], mixed())
-  return np.asarray(100 * (returns - ENV.random_return) / (ENV.expert_return - ENV.random_return))
+  return np.asarray(ENV.score(returns))
 
 
 def combo_scores():

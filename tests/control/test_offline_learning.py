@@ -109,7 +109,7 @@ def scores(name):
   act = lambda params, observations, key: one.policy.mode(params, observations)
   play = lambda params: evaluate_control.play(env, act, params, jax.random.key(2), 16, 100)['return'].mean()
   returns = jax.jit(jax.vmap(play))(state.models['policy'])
-  return np.asarray(100 * (returns - env.random_return) / (env.expert_return - env.random_return))
+  return np.asarray(env.score(returns))
 
 
 @pytest.mark.slow

@@ -429,6 +429,12 @@ def test_quadrotor():
   assert after(env, lost, [0.0, 0.0]).terminated
 
 
+def test_scores_are_between_random_and_expert():
+  env = CHECKED['quadrotor']
+  np.testing.assert_allclose(env.score(env.random_return), 0)
+  np.testing.assert_allclose(env.score(np.array([env.expert_return])), [100])
+
+
 def test_hover_reward_can_be_had_again_with_other_costs():
   env = CHECKED['quadrotor']
   states, observations = jax.jit(jax.vmap(env.reset))(jax.random.split(KEY, 64))

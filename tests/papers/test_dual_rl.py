@@ -196,7 +196,7 @@ def trained_scores(algorithm, trained, slow):
 
   keys = jax.random.split(jax.random.key(1), SEEDS)
   returns = np.asarray(jax.jit(jax.vmap(run, (0, None)))(keys, algorithm.rollout.data))
-  return 100 * (returns - ENV.random_return) / (ENV.expert_return - ENV.random_return)
+  return ENV.score(returns)
 
 
 @pytest.mark.slow

@@ -166,7 +166,7 @@ def learner(name, env, rows):
 
 
 def score(env, returns):
-  return 100 * (np.asarray(returns) - env.random_return) / (env.expert_return - env.random_return)
+  return env.score(np.asarray(returns))
 
 
 def table(problem):

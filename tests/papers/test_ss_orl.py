@@ -106,7 +106,7 @@ def scores(key):
     state, _ = trained(algorithm, nets, slow, {'target': 'critic'}, data, STEPS, policy_key)
     act = lambda params, seen, key: POLICY.mode(params, seen)
     play = evaluate_control.play(ENV, act, state.params['policy'], jax.random.key(3), 20, MAX_STEPS)
-    return 100 * (play['return'].mean() - ENV.random_return) / (ENV.expert_return - ENV.random_return)
+    return ENV.score(play['return'].mean())
 
   filled = earned(filled_rows, inverse.params, hidden)
   return earned(rows, {}, data), filled, earned(rows, {}, hidden), error

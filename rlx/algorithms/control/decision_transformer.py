@@ -189,11 +189,11 @@ def episodes(
     raise ValueError(f'episodes={episodes}, max_steps={max_steps}: at least 1 each')
 
   def ask(params):
-    key, spread = jax.random.key(_EPISODES_SEED), env.expert_return - env.random_return
+    key = jax.random.key(_EPISODES_SEED)
     returns = play(env, policy, params, key, target=target, num=episodes, max_steps=max_steps)
     return {
         'eval/return': returns.mean(), 'eval/return_worst': returns.min(),
-        'eval/score': 100 * (returns.mean() - env.random_return) / spread,
+        'eval/score': env.score(returns.mean()),
     }
 
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))

@@ -243,8 +243,7 @@ def episodes(
     world = pursuing(env, policy, params, keep_steps=keep_steps, tolerance=tolerance)
     played = evaluate_control.play(world, plan, params, key, episodes, max_subgoals)
     flat = evaluate_control.play(env, alone, params, key, episodes, max_steps)
-    spread = env.expert_return - env.random_return
-    score = 100 * (played['return'].mean() - env.random_return) / spread
+    score = env.score(played['return'].mean())
     named = {f'eval/{name}': x.mean() for name, x in played.items()}
     return {**named, **{f'eval/flat_{name}': x.mean() for name, x in flat.items()}, 'eval/score': score}
 

@@ -191,8 +191,26 @@ def random(env: Environment, *, num_envs: int, num_steps: int, discount: float, 
     discount: of `returns_to_go`.
     seed: of the data.
   """
-  rows = roll_out(env, random_actions(env), jax.random.key(seed), num_envs=num_envs, num_steps=num_steps)
-  return _with_returns(rows, discount)
+  return acted(
+      env, random_actions(env), num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed
+  )
+
+
+def acted(
+    env: Environment, act: Act, *, num_envs: int, num_steps: int, discount: float, seed: int
+) -> Batch:
+  """The data set that a behaviour leaves: `roll_out` in one program, with `returns_to_go`.
+
+  Args:
+    env: one environment.
+    act: what is done.
+    num_envs: streams of episodes.
+    num_steps: of each stream.
+    discount: of `returns_to_go`.
+    seed: of the data.
+  """
+  play = lambda key: roll_out(env, act, key, num_envs=num_envs, num_steps=num_steps)
+  return _with_returns(jax.jit(play)(jax.random.key(seed)), discount)
 
 
 def mixture(env: Environment, *, first: Dataset, second: Dataset) -> Batch:

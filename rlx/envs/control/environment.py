@@ -94,6 +94,10 @@ class Environment:
   random_return: float
   expert_return: float
 
+  def score(self, undiscounted_return: jax.Array | float) -> jax.Array | float:
+    """The return on the scale where random actions have 0 and a good policy 100."""
+    return 100 * (undiscounted_return - self.random_return) / (self.expert_return - self.random_return)
+
 
 def with_time_limit(env: Environment, max_steps: int) -> Environment:
   """The environment whose episodes are cut off (`truncated`) after `max_steps` steps.

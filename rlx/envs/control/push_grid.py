@@ -153,9 +153,7 @@ def noisy_pushes(
     wanders = jax.random.bernoulli(share_key, random_share, observations.shape[:1])
     return jnp.where(wanders, wander(observations, wander_key), expert(observations, expert_key))
 
-  play = lambda key: datasets.roll_out(env, act, key, num_envs=num_envs, num_steps=num_steps)
-  rows = jax.jit(play)(jax.random.key(seed))
-  return {**rows, 'returns_to_go': datasets.returns_to_go(rows, discount=discount)}
+  return datasets.acted(env, act, num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed)
 
 
 def _scattered(key: Key, size: int, num_blocks: int) -> jax.Array:
