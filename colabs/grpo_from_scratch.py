@@ -149,10 +149,10 @@ assert sum(history[-20:]) / 20 > history[0] + 0.2
 
 # %%
 from rlx.algorithms.grpo import grpo
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.step import make_train_step, repeat
 from rlx.types import State
 

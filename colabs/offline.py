@@ -24,9 +24,10 @@ import jax
 import matplotlib.pyplot as plt
 import numpy as np
 
-from rlx import aggregates, train
 from rlx import config as configs
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
+from rlx.evaluation import aggregates
+from rlx.run import train
 
 # Notebooks run in their own folder; configs are named from the top of the repository.
 if not os.path.exists('experiments'):

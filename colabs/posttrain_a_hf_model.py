@@ -28,8 +28,8 @@ from experiments import talk
 from experiments.configs.math import gsm8k_grpo
 from experiments.data import generate
 from experiments.init_model import init_model
-from rlx import train
-from rlx.writers import read_metrics
+from rlx.run import train
+from rlx.run.writers import read_metrics
 
 folder = Path(tempfile.mkdtemp())
 sys.path.insert(0, str(folder))  # for the reward function below

@@ -26,13 +26,13 @@ import optax
 from rlx import reductions
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.sft import sft
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.sorting import sorting
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.step import collect, make_train_step, repeat
 from rlx.types import State
 

@@ -83,7 +83,7 @@ def _line(config, runs: list[Path], metric: str, against: str) -> Line:
 
 def _series(run: Path, metric: str, against: str) -> dict[int, tuple[float, list[float]]]:
   """Step -> place on the horizontal axis, and the metric of each seed."""
-  from rlx.writers import read_metrics
+  from rlx.run.writers import read_metrics
 
   rows = read_metrics(run / 'metrics.jsonl')
   members = run / 'members.jsonl'
@@ -108,7 +108,7 @@ def _names(rows) -> list[str]:
 
 def summarised(values: np.ndarray) -> tuple[float, float, float]:
   """Interquartile mean of the seeds [N] and its interval, which is NaN of fewer than three."""
-  from rlx import aggregates
+  from rlx.evaluation import aggregates
 
   middle = aggregates.interquartile_mean(values[:, None])
   if len(values) < 3:

@@ -14,8 +14,9 @@ import time
 import jax
 import numpy as np
 
-from rlx import aggregates, train
 from rlx import config as configs
+from rlx.evaluation import aggregates
+from rlx.run import train
 
 SEEDS = 10
 HEADER = """\

@@ -46,7 +46,7 @@ def summary(rows: list[dict], ks: list[int], *, seed: int) -> dict[str, str]:
     ks: samples a problem, for pass@k and majority@k.
     seed: of the bootstrap.
   """
-  from rlx import passk
+  from rlx.evaluation import passk
 
   known = [row for row in rows if None not in row['correct']]
   failed = len(rows) - len(known)
@@ -64,7 +64,7 @@ def summary(rows: list[dict], ks: list[int], *, seed: int) -> dict[str, str]:
 
 
 def _percent(values: np.ndarray, seed: int) -> str:
-  from rlx import passk
+  from rlx.evaluation import passk
 
   low, high = passk.bootstrap_interval(values, level=0.95, seed=seed)
   return f'{100 * values.mean():.1f} %  [{100 * low:.1f}, {100 * high:.1f}]'
@@ -73,7 +73,7 @@ def _percent(values: np.ndarray, seed: int) -> str:
 def _answered(arguments) -> list[dict]:
   """The rows of the file with the model's completions and their scores."""
   from experiments import talk
-  from rlx.envs.dataset import dataset
+  from rlx.data.dataset import dataset
   from rlx.names import resolve
 
   speaker = talk.load(

@@ -15,7 +15,7 @@ def main(argv: list[str]) -> int:
   import jax
 
   from rlx import config as configs
-  from rlx import export, train
+  from rlx.run import export, train
 
   run = configs.build(configs.load(str(workdir / 'config.json')))
   with jax.set_mesh(run.mesh):

@@ -13,8 +13,8 @@ from pathlib import Path
 import sys
 from typing import Any
 
-from rlx.rows import read_rows
-from rlx.tokenizer import INSTALL
+from rlx.data.rows import read_rows
+from rlx.data.tokenizer import INSTALL
 
 END_OF_TEXT, TURN_START, TURN_END = SPECIAL = ('<|endoftext|>', '<|im_start|>', '<|im_end|>')
 CHATML = (

@@ -55,14 +55,14 @@ def _run(arguments, config, argv) -> int:
   from rlx import config as configs
 
   if arguments.dry_run:
-    from rlx.dry_run import dry_run
+    from rlx.run.dry_run import dry_run
 
     _fake_devices(config.mesh)
     print(dry_run(configs.build(config)))
     return EXIT_DONE
   if not arguments.workdir:
     raise configs.ConfigError('--workdir=DIR is missing: where the run writes, and resumes from')
-  from rlx import train
+  from rlx.run import train
 
   command = 'rlx ' + ' '.join(argv)
   try:
@@ -99,7 +99,7 @@ def _headline(outcome) -> str:
   """The metric that an evaluation is read by, at the start of the last stage and at its end."""
   number = lambda x: 'not measured' if x is None else f'{x:.3f}'
   percent = lambda x: 'not measured' if x is None else f'{100 * x:.1f} %'
-  from rlx.train import HEADLINES
+  from rlx.run.train import HEADLINES
 
   show = percent if outcome.metric == 'eval/accuracy' else number
   return f'{HEADLINES[outcome.metric]}: {show(outcome.before)} before, {show(outcome.after)} after'

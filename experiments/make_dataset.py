@@ -20,8 +20,8 @@ def main(argv: list[str]) -> int:
     raise CommandError('give either --config=FILE (of an environment) or --workdir=DIR (of a run)')
   if arguments.config and arguments.source != 'random':
     raise CommandError(f'--source={arguments.source} is of a run; give its --workdir=DIR')
-  from rlx.checkpoint import environment
-  from rlx.envs.control import datasets
+  from rlx.data import transitions as datasets
+  from rlx.run.checkpoint import environment
 
   run = _run(arguments)
   dataset, at_step = _dataset(arguments, run)
@@ -57,8 +57,8 @@ def _dataset(arguments, run):
   """The transitions, and after how many train steps the run made them (None without a run)."""
   import jax
 
-  from rlx import train
-  from rlx.envs.control import datasets
+  from rlx.data import transitions as datasets
+  from rlx.run import train
 
   numbers = dict(num_envs=arguments.num_envs, num_steps=arguments.num_steps)
   if min(numbers.values()) < 1:
@@ -94,7 +94,7 @@ def _remembered(world, workdir):
   """The rows of a replay store, oldest first, episode by episode where it was fed by one environment."""
   import numpy as np
 
-  from rlx.envs.control import datasets
+  from rlx.data import transitions as datasets
 
   if not isinstance(world, dict) or 'store' not in world:
     raise CommandError(f'--source=replay: the rollout of {workdir} has no replay store; it learns on policy')

@@ -224,7 +224,7 @@ def _submit(executor, argv):
 
 def _metric(workdir: Path, name: str) -> float:
   """The last value of a metric in a run."""
-  from rlx.writers import read_metrics
+  from rlx.run.writers import read_metrics
 
   values = [row[name] for row in read_metrics(workdir / 'metrics.jsonl') if name in row]
   if not values:

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rlx.data.tokenizer import Tokenizer
+from rlx.data.tokenizer import load as load_tokenizer
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.models import hf, lora
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
-from rlx.tokenizer import Tokenizer
-from rlx.tokenizer import load as load_tokenizer
 
 _COLUMNS = 32  # prompts are padded to a multiple, so that few programs are compiled
 

@@ -30,19 +30,19 @@ import optax
 
 from rlx import sharding, step
 from rlx.controllers.memory import stateful
+from rlx.data.dataset import Dataset
+from rlx.engine import sample
+from rlx.engine.packing import Packing
+from rlx.engine.sample import Decoding
 from rlx.envs.control.environment import Environment
-from rlx.envs.dataset import Dataset
 from rlx.envs.text import Task
 from rlx.errors import ConfigError
-from rlx.evaluate import Evaluation
+from rlx.evaluation.text import Evaluation
 from rlx.models import drafter, heads, hf, latent, lora, transformer
 from rlx.models.lora import Lora
-from rlx.models.packing import Packing
 from rlx.models.transformer import TransformerConfig
 from rlx.names import resolve
 from rlx.rewards.host import HostReward
-from rlx.rollout import sample
-from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Key, Models, State, StatefulRollout
 
 RUN_SECTIONS = frozenset(
@@ -387,7 +387,7 @@ def _build_evaluation(config, model, log, tasks, stage: Stage) -> Evaluation:
   parts = {**_parts(config, config, model, tasks), 'transcripts': lambda: log.samples}
   if stage.host_reward is not None:
     parts['reward'] = lambda: stage.host_reward  # the same processes
-  return call(resolve(section['name'], 'rlx.evaluate'), section, 'eval', parts)
+  return call(resolve(section['name'], 'rlx.evaluation'), section, 'eval', parts)
 
 
 def _build_model(section, task: Task | Dataset) -> TransformerConfig:
@@ -420,7 +420,7 @@ class _Tasks:
   def of(self, section) -> Task | Dataset:
     key = section.to_json()
     if key not in self._built:
-      self._built[key] = call(resolve(section.name, 'rlx.envs'), section, 'data')
+      self._built[key] = call(resolve(section.name, 'rlx.envs', 'rlx.data'), section, 'data')
     return self._built[key]
 
 
@@ -443,7 +443,7 @@ def _parts(config, stage, model, tasks) -> dict[str, Callable]:
       params, model, batch, packing=scoring['packing']
   )
   parts['rollout'] = functools.cache(
-      lambda: call(resolve(stage.rollout.name, 'rlx.rollout.prompts'), stage.rollout, 'rollout', parts)
+      lambda: call(resolve(stage.rollout.name, 'rlx.rollout'), stage.rollout, 'rollout', parts)
   )
   parts['reward'] = functools.cache(
       lambda: call(resolve(stage.reward.name, 'rlx.rewards'), stage.reward, 'reward', parts)

@@ -43,14 +43,14 @@ def build(config) -> Run:
   log = call(Logging, config.log, 'log')
   if log.samples:
     raise ConfigError(f'log.samples={log.samples}: a control run has no texts to show; set it to 0')
-  env = call(resolve(config.env.name, 'rlx.envs.control'), config.env, 'env')
+  env = call(resolve(config.env.name, 'rlx.envs'), config.env, 'env')
   parts = _parts(config, env)
   section = {key: value for key, value in config.eval.items() if key != 'every'}
   run = Run(
       config=config, task=env, model=None, mesh=call(sharding.make_mesh, config.mesh, 'mesh'),
       population=config.population.size,
       stages=tuple(_build_stage(config, name, env, parts) for name in names),
-      evaluation=call(resolve(section['name'], 'rlx.evaluate_control'), section, 'eval', parts),
+      evaluation=call(resolve(section['name'], 'rlx.evaluation'), section, 'eval', parts),
       checkpoint=call(Checkpointing, config.checkpoint, 'checkpoint'), log=log, eval_every=config.eval.every,
   )
   check_counts(run)
@@ -72,7 +72,7 @@ def _parts(config, env) -> dict[str, Callable]:
 
 
 def _network(env, name, section):
-  return call(resolve(section.name, 'rlx.models.networks'), section, f'models.{name}', {'env': env})
+  return call(resolve(section.name, 'rlx.models'), section, f'models.{name}', {'env': env})
 
 
 def _build_stage(config, name, env, networks) -> Stage:
@@ -82,7 +82,7 @@ def _build_stage(config, name, env, networks) -> Stage:
   parts = dict(networks)
   if 'data' in section:
     parts['dataset'] = functools.cache(
-        lambda: call(resolve(section.data.name, 'rlx.envs.control.datasets'), section.data, 'data', parts)
+        lambda: call(resolve(section.data.name, 'rlx.data'), section.data, 'data', parts)
     )
   parts['rollout'] = functools.cache(
       lambda: call(resolve(section.rollout.name, 'rlx.rollout'), section.rollout, 'rollout', parts)

@@ -2,24 +2,68 @@
 
 from collections.abc import Callable, Mapping
 import difflib
+import functools
 import importlib.util
 import inspect
-import pkgutil
+from pathlib import Path
+import re
 from typing import Any
 
 from rlx.errors import ConfigError
 
+_DEFINITION = re.compile(r'^(?:def|class) ([A-Za-z]\w*)', re.MULTILINE)
 
-def resolve(name: str, package: str) -> Callable:
+
+def resolve(name: str, *packages: str) -> Callable:
   """The function that a name in a config means.
 
-  `grpo` in `rlx.algorithms` is the function `grpo` of the module `rlx.algorithms.grpo`, or else of the module
-  `rlx.algorithms` itself; a name with dots, such as `yours.algorithms.mine`, is looked up from the top.
+  `grpo` in `rlx.algorithms` is the function `grpo` of the module `rlx.algorithms.grpo`, or of the package
+  itself, or else of the one module below that has such a function. A name with dots is looked up in the same
+  way (`control.ppo` below `rlx.algorithms`), and then from the top: `yours.algorithms.mine`. Modules are
+  found by reading sources; only the one that is meant is imported.
 
+  Args:
+    name: as a config has it.
+    packages: where it is looked up, in this order.
   Raises:
-    ConfigError: there is no such module or function.
+    ConfigError: there is no such module or function, or there are several.
   """
-  path = name if '.' in name else f'{package}.{name}'
+  for path in [f'{package}.{name}' for package in packages] + [name] * ('.' in name):
+    if found := _exactly(path):
+      return found
+  *folders, function = name.split('.')
+  ending = ''.join(f'.{folder}' for folder in folders)
+  for package in packages:
+    places = _definitions(package).get(function, ())
+    modules = [m for m in places if f'.{m}'.endswith((ending, f'{ending}.{function}'))]
+    if len(modules) == 1:
+      return getattr(importlib.import_module(modules[0]), function)
+    if modules:
+      short = sorted(f'{module.removeprefix(f"{package}.")}.{function}' for module in modules)
+      raise ConfigError(f'name={name!r} is in several places; say which: {", ".join(short)}')
+  raise ConfigError(f'name={name!r}: {_not_found(folders, function, packages)}')
+
+
+def _not_found(folders, function: str, packages) -> str:
+  """Why, and the nearest name that there is."""
+  if folders and _is_missing(folders[0]) and not any(_is_below(folders[0], package) for package in packages):
+    return f'no package {folders[0]!r} is installed or found by PYTHONPATH'
+  known = [name for package in packages for name in _definitions(package)]
+  nearest = difflib.get_close_matches(function, known, n=1)
+  hint = f'; did you mean {nearest[0]!r}?' if nearest else ''
+  return f'there is no function {function!r} below {" or ".join(packages)}{hint}'
+
+
+def _is_missing(package: str) -> bool:
+  return importlib.util.find_spec(package) is None
+
+
+def _is_below(folder: str, package: str) -> bool:
+  return any(folder in module.split('.') for module in _modules(package))
+
+
+def _exactly(path: str) -> Callable | None:
+  """The function of a module of its own name, or of the module in front of it."""
   function = path.rpartition('.')[2]
   for module_name in (path, path.rpartition('.')[0]):
     try:
@@ -30,13 +74,31 @@ def resolve(name: str, package: str) -> Callable:
       continue
     if callable(found := getattr(module, function, None)):
       return found
-  siblings = getattr(importlib.import_module(package), '__path__', None)
-  names = [module.name for module in pkgutil.iter_modules(siblings)] if siblings else []
-  nearest = difflib.get_close_matches(function, names, n=1)
-  hint = f'; did you mean {nearest[0]!r}?' if nearest else ''
-  if importlib.util.find_spec(top := path.partition('.')[0]) is None:
-    hint = f'; no package {top!r} is installed or found by PYTHONPATH'
-  raise ConfigError(f'name={name!r}: there is no function {function!r} in {path}{hint}')
+  return None
+
+
+@functools.cache
+def _modules(package: str) -> dict[str, Path]:
+  """The modules of a package and of those below it: name -> file."""
+  spec = importlib.util.find_spec(package)
+  if spec.submodule_search_locations is None:
+    return {package: Path(spec.origin)}
+  found = {}
+  for folder in spec.submodule_search_locations:
+    for path in sorted(Path(folder).rglob('*.py')):
+      parts = path.relative_to(folder).with_suffix('').parts
+      found['.'.join((package, *(part for part in parts if part != '__init__')))] = path
+  return found
+
+
+@functools.cache
+def _definitions(package: str) -> dict[str, list[str]]:
+  """Public functions and classes at the top of the modules of a package: name -> modules."""
+  places: dict[str, list[str]] = {}
+  for module, path in _modules(package).items():
+    for name in _DEFINITION.findall(path.read_text()):
+      places.setdefault(name, []).append(module)
+  return places
 
 
 def fill(function: Callable, known: Mapping[str, Any]) -> Any:

@@ -45,6 +45,8 @@ from rlx.algorithms.tlt import tlt
 from rlx.algorithms.treepo import treepo
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as selection
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.losses import corrections, policy, regularizers, weights
 from rlx.models import drafter, heads, latent
@@ -52,8 +54,6 @@ from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import curriculum, modes, nucleus, prompts, tree
 from rlx.rollout import latent as latent_rollout
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm
 
 NUM_TOKENS, GROUP_SIZE, BATCH_SIZE = 3, 4, 64

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import compare, launch
-from rlx.writers import MetricsWriter
+from rlx.run.writers import MetricsWriter
 
 
 def a_run(folder, *, returns, seed=0, rate=1e-3, members=None, env_steps=10.0):

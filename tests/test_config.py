@@ -73,7 +73,7 @@ def test_overrides_keep_types():
     ],
 )
 def test_a_config_that_cannot_run_says_so_in_one_line(overrides, words):
-  from rlx import train
+  from rlx.run import train
 
   with pytest.raises(ConfigError) as error:
     train.check(configs.build(changed(*overrides)))
@@ -92,7 +92,7 @@ def test_a_config_that_cannot_run_says_so_in_one_line(overrides, words):
     ],
 )
 def test_a_program_that_cannot_be_built_says_so_before_the_first_stage(overrides, words):
-  from rlx import train
+  from rlx.run import train
 
   with pytest.raises(ConfigError) as error:
     train.check(configs.build(changed('mesh.data=1', *overrides)))

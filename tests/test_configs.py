@@ -8,7 +8,7 @@ import pytest
 
 from experiments import papers
 from rlx import config as configs
-from rlx import train
+from rlx.run import train
 
 ROOT = Path(__file__).parent.parent
 CONFIGS = sorted(p for p in (ROOT / 'experiments/configs').rglob('*.py') if p.name != '__init__.py')

@@ -11,10 +11,10 @@ import optax
 import pytest
 
 from rlx import sharding
-from rlx.checkpoint import Checkpoints
 from rlx.controllers.memory import stateful
+from rlx.engine.packing import Packing
 from rlx.models import drafter, heads, transformer
-from rlx.models.packing import Packing
+from rlx.run.checkpoint import Checkpoints
 from rlx.step import collect, make_train_step, repeat
 from rlx.types import State, check
 

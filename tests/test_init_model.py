@@ -11,7 +11,7 @@ import pytest
 
 from experiments import init_model as module
 from experiments.init_model import FAMILIES, init_model, main, train_tokenizer
-from rlx import tokenizer as tokenizers
+from rlx.data import tokenizer as tokenizers
 from rlx.models import hf, transformer
 
 ROOT = Path(__file__).parent.parent

@@ -11,9 +11,9 @@ import pytest
 
 from experiments import launch
 from rlx import config as configs
-from rlx import train
 from rlx.models import hf, lora
-from rlx.writers import read_metrics
+from rlx.run import train
+from rlx.run.writers import read_metrics
 
 ROOT = Path(__file__).parent.parent
 CONFIGS = ROOT / 'experiments/configs'

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from experiments import launch
-from rlx.writers import read_metrics
+from rlx.run.writers import read_metrics
 
 CONFIG = 'experiments/configs/quickstart/arithmetic.py:smoke'
 ROOT = Path(__file__).parent.parent

@@ -20,7 +20,8 @@ import jax
 import jax.numpy as jnp
 
 from rlx import config as configs
-from rlx import step, train
+from rlx import step
+from rlx.run import train
 
 PPO_STEPS, SAC_STEPS = 50, 500  # train steps a measurement
 PPO = dict(num_envs=8, num_steps=128, num_epochs=4, num_minibatches=4)

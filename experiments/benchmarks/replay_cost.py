@@ -25,7 +25,7 @@ from rlx.algorithms.control.sac import sac
 from rlx.envs.control import maze
 from rlx.envs.control.pendulum import pendulum
 from rlx.models import networks
-from rlx.rollout import replay
+from rlx.rollout.control import replay
 
 SHAPE = dict(hidden=(64, 64), activation='relu')
 PRIORITISED = dict(alpha=0.6, beta=0.4, n=1, discount=0.99)

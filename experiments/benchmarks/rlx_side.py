@@ -13,10 +13,10 @@ import numpy as np
 
 from rlx import optimizers
 from rlx.algorithms.grpo import grpo
+from rlx.engine import sample as engine
+from rlx.engine.packing import Packing
+from rlx.engine.sample import Decoding
 from rlx.models import hf
-from rlx.models.packing import Packing
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.step import make_train_step
 from rlx.types import State
 

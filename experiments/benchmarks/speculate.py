@@ -31,11 +31,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.benchmarks.grpo_step import lengths
+from rlx.engine import speculate
+from rlx.engine.sample import Decoding, sample
+from rlx.engine.speculate import Speculation
 from rlx.models import drafter, transformer
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import speculate
-from rlx.rollout.sample import Decoding, sample
-from rlx.rollout.speculate import Speculation
 
 PROMPT_TOKENS, NEW_TOKENS = 32, 128
 CONFIG = TransformerConfig(

@@ -11,9 +11,9 @@ from ml_collections import ConfigDict
 import numpy as np
 
 from rlx import config as configs
-from rlx import train
 from rlx.config import Run
-from rlx.rollout import sample as engine
+from rlx.engine import sample as engine
+from rlx.run import train
 from rlx.types import Models, State
 
 RESULTS = Path(__file__).parents[2] / 'docs' / 'studies'

@@ -9,7 +9,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
 from rlx.envs.text import Task
 
 

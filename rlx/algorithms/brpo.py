@@ -22,11 +22,11 @@ from rlx.advantages import budgets as budget_advantages
 from rlx.advantages import groups
 from rlx.advantages.potentials import one_token
 from rlx.algorithms.grpo import grpo
+from rlx.engine import sample as engine
+from rlx.engine.probe import cut_rows
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout.probe import cut_rows
-from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Batch, Key, Models, Rollout, Score
 
 

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from rlx import reductions
 from rlx.advantages import potentials, segments
 from rlx.algorithms.grpo import grpo
+from rlx.engine.probe import prefix_probe
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
-from rlx.rollout.probe import prefix_probe
-from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
 
 

@@ -16,12 +16,12 @@ import jax
 import jax.numpy as jnp
 
 from rlx import reductions
+from rlx.engine import stepwise
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import deadend as rectified
-from rlx.rollout import stepwise
-from rlx.rollout.columns import window
-from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 

@@ -15,11 +15,11 @@ import jax
 
 from rlx import reductions
 from rlx.algorithms.grpo import grpo
+from rlx.engine.sample import Decoding
 from rlx.models import latent as latents
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import latent
-from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 

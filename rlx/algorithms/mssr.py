@@ -23,11 +23,11 @@ from rlx import reductions
 from rlx.advantages import groups, running
 from rlx.algorithms.policy_gradient import policy_gradient
 from rlx.controllers.memory import with_memory
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.losses import corrections, policy, regularizers, weights
 from rlx.losses import entropy as entropy_control
-from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
 
 

@@ -20,11 +20,11 @@ from rlx import reductions
 from rlx.advantages import temporal
 from rlx.algorithms.ppo import ppo
 from rlx.controllers.memory import with_memory
+from rlx.engine.sample import Decoding
 from rlx.losses import regularizers
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards import shaping
 from rlx.rollout import nucleus
-from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score, Value
 
 

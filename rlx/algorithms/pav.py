@@ -17,11 +17,11 @@ import jax.numpy as jnp
 
 from rlx.advantages import groups, potentials
 from rlx.algorithms.grpo import grpo
+from rlx.engine import sample as engine
+from rlx.engine.probe import cut_rows
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout.probe import cut_rows
-from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
 
 

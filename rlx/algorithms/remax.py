@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from rlx import reductions
 from rlx.advantages import groups
 from rlx.algorithms.policy_gradient import policy_gradient
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.losses import corrections, policy, regularizers, weights
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.host import check_compiles
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
 
 

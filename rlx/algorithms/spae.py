@@ -21,12 +21,12 @@ from rlx import reductions
 from rlx.advantages import groups, potentials
 from rlx.advantages.potentials import one_token
 from rlx.algorithms.grpo import grpo
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine import sample as engine
+from rlx.engine.probe import cut_rows
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout.probe import cut_rows
-from rlx.rollout.sample import Decoding
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
 
 _CHUNK = 4096  # tokens of probes whose logits exist at one time

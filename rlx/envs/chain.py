@@ -8,12 +8,12 @@ steps. A check for what looks inside a completion: probes at the ends of steps, 
 import jax
 import jax.numpy as jnp
 
+from rlx.engine import sample as engine
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
 from rlx.envs import text
 from rlx.envs.text import Task
 from rlx.rewards.verifier import verifier
-from rlx.rollout import sample as engine
-from rlx.rollout.columns import window
-from rlx.rollout.sample import Decoding
 from rlx.types import Annotate, Batch, Key, Models
 
 SEPARATOR, MARKER = ';', '#'  # behind a step, in front of the answer

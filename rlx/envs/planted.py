@@ -9,10 +9,10 @@ late as they do; a verifier tells early from late.
 import jax
 import jax.numpy as jnp
 
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs import text
 from rlx.envs.text import Task
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.types import Annotate, Batch, Key, Models
 
 _LETTERS = 'abcdefghij'

@@ -9,11 +9,11 @@ generation stops where verification passes.
 import jax
 import jax.numpy as jnp
 
+from rlx.engine import sample as engine
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
 from rlx.envs import text
 from rlx.envs.text import Task
-from rlx.rollout import sample as engine
-from rlx.rollout.columns import window
-from rlx.rollout.sample import Decoding
 from rlx.types import Annotate, Batch, Key, Models
 
 AGAIN = '~'

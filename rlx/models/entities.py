@@ -27,7 +27,7 @@ from rlx.types import Key
 _STEP_FEATURES = 8
 
 
-def categorical(
+def entity_policy(
     env: Environment, *, features: int, wavelengths: tuple[float, ...], hidden: tuple[int, ...],
     activation: str,
 ) -> Policy:
@@ -46,7 +46,7 @@ def categorical(
   return softmax_policy(init, apply)
 
 
-def state_value(
+def entity_value(
     env: Environment, *, features: int, wavelengths: tuple[float, ...], hidden: tuple[int, ...],
     activation: str,
 ) -> Network:
@@ -55,7 +55,7 @@ def state_value(
   return Network(init=init, apply=lambda params, observations: apply(params, observations)[..., 0])
 
 
-def critics(
+def entity_critics(
     env: Environment, *, num: int, features: int, wavelengths: tuple[float, ...], hidden: tuple[int, ...],
     activation: str,
 ) -> Network:

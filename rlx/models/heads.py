@@ -5,9 +5,9 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from rlx.models import packing as packings
+from rlx.engine import packing as packings
+from rlx.engine.packing import Layout, Packing
 from rlx.models import transformer
-from rlx.models.packing import Layout, Packing
 from rlx.models.transformer import TransformerConfig
 from rlx.types import Batch
 

@@ -13,7 +13,7 @@ import functools
 import jax
 import numpy as np
 
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
 from rlx.errors import ConfigError
 from rlx.names import resolve
 from rlx.rewards import sandbox

@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 
 from rlx.advantages import groups as group_advantages
+from rlx.engine import sample
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
-from rlx.rollout import sample
-from rlx.rollout.sample import Decoding
 from rlx.types import Annotate, Batch, Key, Models
 
 

@@ -4,9 +4,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from rlx.engine import sample
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
-from rlx.rollout import sample
-from rlx.rollout.sample import Decoding
 from rlx.types import Annotate, Batch, Key, Models
 
 

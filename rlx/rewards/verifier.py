@@ -1,8 +1,8 @@
 """The reward of a task that checks completions itself, inside the compiled step."""
 
+from rlx.engine import sample
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
-from rlx.rollout import sample
-from rlx.rollout.sample import Decoding
 from rlx.types import Annotate, Batch, Key, Models
 
 

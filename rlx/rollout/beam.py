@@ -17,12 +17,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from rlx.engine import sample as engine
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout.columns import window
 from rlx.rollout.prompts import columns_of
-from rlx.rollout.sample import Decoding
 from rlx.types import Batch, Key
 
 # (rows with `tokens, prompt_lengths` and the columns of their problems, cuts [R, 1], key) -> [R, 1]: what the

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 
 from rlx.controllers import statistics
 from rlx.controllers.allocation import expand
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
 from rlx.names import fill
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 

@@ -15,15 +15,15 @@ through a logistic function, and that p stands where all caps are 0, is our read
 import jax
 import jax.numpy as jnp
 
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine import sample as engine
+from rlx.engine import stepwise
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout import stepwise
-from rlx.rollout.columns import window
 from rlx.rollout.prompts import sampled
-from rlx.rollout.sample import Decoding
 from rlx.types import Batch, Key, Models, StatefulRollout
 
 

@@ -17,15 +17,15 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from rlx.engine import sample as engine
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
 from rlx.envs import text
 from rlx.envs.skills import SkillTask
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.host import check_compiles
-from rlx.rollout import sample as engine
-from rlx.rollout.columns import window
 from rlx.rollout.prompts import check_groups, check_solutions, columns_of
-from rlx.rollout.sample import Decoding
 from rlx.types import Annotate, Batch, Key, Models, StatefulRollout, World
 
 Prompts = tuple[jax.Array, jax.Array]  # tokens [P, C] and their lengths [P]

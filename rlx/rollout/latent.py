@@ -12,17 +12,17 @@ The prompt is read as tokens, and so is what stands behind the start of the answ
 import jax
 import jax.numpy as jnp
 
-from rlx import evaluate
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine import sample as engine
+from rlx.engine import stepwise
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
-from rlx.evaluate import Evaluation
+from rlx.evaluation import text as evaluate
+from rlx.evaluation.text import Evaluation
 from rlx.models import latent, transformer
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout import stepwise
-from rlx.rollout.columns import window
 from rlx.rollout.prompts import sampled
-from rlx.rollout.sample import Decoding
 from rlx.types import Batch, Key, Models, StatefulRollout
 
 

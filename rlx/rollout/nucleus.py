@@ -12,15 +12,15 @@ tokens; here the nucleus may be a single one.
 import jax
 import jax.numpy as jnp
 
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine import sample as engine
+from rlx.engine import stepwise
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.losses import entropy as entropy_control
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout import stepwise
-from rlx.rollout.columns import window
 from rlx.rollout.prompts import sampled
-from rlx.rollout.sample import Decoding
 from rlx.types import Batch, Key, Models, StatefulRollout
 
 MODELS = ('policy', 'past')  # who speaks, and whose nucleus it is

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine import sample as engine
+from rlx.engine import slots
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
+from rlx.engine.slots import Bank, Queue
 from rlx.envs.text import Task
 from rlx.models.transformer import KV, TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout import slots
-from rlx.rollout.columns import window
 from rlx.rollout.prompts import check_groups, columns_of
-from rlx.rollout.sample import Decoding
-from rlx.rollout.slots import Bank, Queue
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 

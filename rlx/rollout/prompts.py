@@ -9,13 +9,13 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine import sample as engine
+from rlx.engine import speculate
+from rlx.engine.sample import Decoding
+from rlx.engine.speculate import Drafter, Speculation
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout import speculate
-from rlx.rollout.sample import Decoding
-from rlx.rollout.speculate import Drafter, Speculation
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 

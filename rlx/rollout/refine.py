@@ -12,13 +12,13 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine import sample as engine
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout.columns import window
 from rlx.rollout.prompts import check_groups, columns_of
-from rlx.rollout.sample import Decoding
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 

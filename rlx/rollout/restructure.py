@@ -9,11 +9,11 @@ filtered. The reward is asked inside the rollout, so it must be one that compile
 import jax
 import jax.numpy as jnp
 
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout.inject import Prompts, asker, form_of, padded, width
 from rlx.rollout.prompts import check_groups
-from rlx.rollout.sample import Decoding
 from rlx.types import Annotate, Batch, Key, Models, StatefulRollout, World
 
 

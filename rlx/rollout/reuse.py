@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 
 from rlx.controllers.memory import stateful
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout.sample import Decoding
 from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World
 
 PAST = 'past'  # the name of the rows in `world`

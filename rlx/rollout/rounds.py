@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 
 from rlx.controllers import allocation, schedules
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.host import check_compiles
-from rlx.rollout import sample as engine
 from rlx.rollout.inject import asker
 from rlx.rollout.prompts import check_groups
-from rlx.rollout.sample import Decoding
 from rlx.types import Annotate, Batch, Key, Models, StatefulRollout, World
 
 

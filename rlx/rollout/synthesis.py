@@ -11,14 +11,14 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.skills import SkillTask
 from rlx.models.transformer import TransformerConfig
 from rlx.names import fill
 from rlx.rollout import curriculum
-from rlx.rollout import sample as engine
 from rlx.rollout.inject import without_forms
 from rlx.rollout.prompts import check_groups, columns_of
-from rlx.rollout.sample import Decoding
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 

@@ -15,15 +15,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rlx.envs.dataset import Dataset
+from rlx.data.dataset import Dataset
+from rlx.engine import sample as engine
+from rlx.engine import slots
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models import transformer
 from rlx.models.transformer import KV, TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout import slots
-from rlx.rollout.columns import window
 from rlx.rollout.prompts import check_groups, columns_of
-from rlx.rollout.sample import Decoding
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 _ROUNDING = 1e-5  # of an entropy, in nats

@@ -5,8 +5,8 @@ from agents import Agent, Row
 from rlx.algorithms.control.ppo import ppo
 from rlx.algorithms.control.sac import sac
 from rlx.models import networks
-from rlx.rollout.replay import replay
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.replay import replay
+from rlx.rollout.control.unroll import unroll
 
 SHAPE = dict(hidden=(16,), activation='tanh')
 DISCOUNT = 0.5

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from rows_core import SHAPE
 
 from rlx.algorithms.control.rcsl import commanded, rcsl, with_return
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
 from rlx.models import networks
-from rlx.rollout.offline import offline
+from rlx.rollout.control.offline import offline
 
 
 def rcsl_with(policy_of):

@@ -18,9 +18,9 @@ from rlx.algorithms.control.iql import iql
 from rlx.algorithms.control.recoil import recoil
 from rlx.algorithms.control.td3_bc import td3_bc
 from rlx.algorithms.control.xql import xql
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
 from rlx.models import networks
-from rlx.rollout.offline import offline
+from rlx.rollout.control.offline import offline
 
 TARGETS = dict(discount=DISCOUNT, target_rate=0.1)
 WEIGHTED = dict(sharpness=30.0, weight_max=100.0, **TARGETS)

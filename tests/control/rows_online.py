@@ -15,9 +15,9 @@ from rlx.algorithms.control.redq import redq
 from rlx.algorithms.control.td3 import td3
 from rlx.models import networks, recurrent
 from rlx.models.networks import Policy
-from rlx.rollout import replay
-from rlx.rollout.recurrent import recurrent as recurrent_unroll
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control import replay
+from rlx.rollout.control.recurrent import recurrent as recurrent_unroll
+from rlx.rollout.control.unroll import unroll
 
 STORE = dict(num_envs=4, num_steps=1, capacity=4096, warmup_steps=64, batch_size=64)
 ATOMS = dict(num_atoms=31, low=-1.5, high=1.5)

@@ -7,8 +7,8 @@ from rlx.algorithms.control import dqn
 from rlx.algorithms.control.mex import mex
 from rlx.algorithms.control.rnd import rnd
 from rlx.models import networks
-from rlx.rollout.replay import replay
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.replay import replay
+from rlx.rollout.control.unroll import unroll
 
 
 def rnd_with(spread):

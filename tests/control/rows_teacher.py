@@ -5,7 +5,7 @@ from rows_core import DISCOUNT, SHAPE, gaussian, state_values
 
 from rlx.algorithms.control.tacsl import tacsl
 from rlx.models import networks
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.unroll import unroll
 
 
 def tacsl_with(policy_of):

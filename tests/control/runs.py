@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from rlx import config as configs
-from rlx import train
+from rlx.run import train
 
 FOLDER = Path(__file__).parents[2] / 'experiments/configs/control'
 SEEDS = 5

@@ -9,16 +9,17 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import evaluate_control, step
+from rlx import step
 from rlx.algorithms.control import combo as conservative
 from rlx.algorithms.control.mopo import mopo, penalised_dreams
 from rlx.algorithms.control.sac import sac
 from rlx.envs.control.environment import Continuous, Environment
 from rlx.envs.control.pointmass import pointmass
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import dynamics, networks
 from rlx.models.networks import Network, Policy
-from rlx.rollout.behaviours import steered
-from rlx.rollout.offline import offline
+from rlx.rollout.control.behaviours import steered
+from rlx.rollout.control.offline import offline
 
 LINE = Environment(
     reset=None, step=None, observation_shape=(1,), actions=Continuous(1), random_return=0.0, expert_return=1.0

@@ -10,9 +10,9 @@ import optax
 import pytest
 
 from rlx import step
-from rlx.checkpoint import Checkpoints
 from rlx.controllers.memory import stateful
 from rlx.envs.control import probes
+from rlx.run.checkpoint import Checkpoints
 from rlx.types import check
 
 ADAM = optax.adam(1e-3)

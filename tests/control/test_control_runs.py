@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from rlx import config as configs
-from rlx import train
 from rlx.errors import ConfigError
-from rlx.writers import read_metrics
+from rlx.run import train
+from rlx.run.writers import read_metrics
 
 FOLDER = Path(__file__).parent.parent.parent / 'experiments/configs/control'
 

@@ -8,12 +8,12 @@ import pytest
 
 from rlx.algorithms.control import decision_transformer as dt
 from rlx.algorithms.control.rcsl import commanded, rcsl
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
 from rlx.envs.control.environment import Continuous, Environment, timestep
 from rlx.envs.control.recall import recall
-from rlx.evaluate_control import play as play_memoryless
+from rlx.evaluation.episodes import play as play_memoryless
 from rlx.models import networks
-from rlx.rollout.offline import offline
+from rlx.rollout.control.offline import offline
 from tests.control import agents
 
 NUM_STEPS, SEEDS, UPDATES = 4, 5, 1000

@@ -5,11 +5,11 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import evaluate_control
 from rlx.algorithms.control.dqn import dqn, max_target
 from rlx.envs.control import bit_flip
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import networks
-from rlx.rollout.replay import hindsight_replay
+from rlx.rollout.control.replay import hindsight_replay
 from tests.control import agents
 
 NUM_BITS, SEEDS, STEPS = 12, 5, 3000

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from rlx.advantages import temporal
-from rlx.aggregates import interquartile_mean
 from rlx.algorithms.control.impala import impala
 from rlx.envs.control import probes
+from rlx.evaluation.aggregates import interquartile_mean
 from rlx.models import networks
 from tests.control import runs
 

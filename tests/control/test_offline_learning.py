@@ -19,8 +19,6 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import evaluate_control
-from rlx.aggregates import interquartile_mean
 from rlx.algorithms.control.awac import awac
 from rlx.algorithms.control.bc import bc
 from rlx.algorithms.control.cal_ql import cal_ql
@@ -32,9 +30,11 @@ from rlx.algorithms.control.iql import iql
 from rlx.algorithms.control.td3_bc import td3_bc
 from rlx.algorithms.control.xql import xql
 from rlx.envs.control.pointmass import pointmass
+from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation.aggregates import interquartile_mean
 from rlx.models import networks
-from rlx.rollout.behaviours import steered
-from rlx.rollout.offline import offline
+from rlx.rollout.control.behaviours import steered
+from rlx.rollout.control.offline import offline
 
 SEEDS, STEPS, DISCOUNT = 5, 2000, 0.97
 SHAPE = dict(hidden=(32, 32), activation='relu')

@@ -16,7 +16,7 @@ from rlx.envs.control import probes
 from rlx.envs.control.recall import recall
 from rlx.models import networks
 from rlx.models.recurrent import gru
-from rlx.rollout.recurrent import recurrent
+from rlx.rollout.control.recurrent import recurrent
 
 SHAPE = dict(hidden=(4,), activation='tanh')
 

@@ -6,7 +6,7 @@ the episodes of the config's evaluation: the interquartile mean of the seeds, an
 
 import pytest
 
-from rlx.aggregates import interquartile_mean
+from rlx.evaluation.aggregates import interquartile_mean
 from tests.control import runs
 
 SEEN = [  # config, IQM and worst that were seen, and those that are asked for

@@ -9,8 +9,8 @@ import optax
 import pytest
 import rows_core
 
-from rlx import evaluate_control
 from rlx.envs.control import probes
+from rlx.evaluation import episodes as evaluate_control
 
 DISCOUNT = rows_core.DISCOUNT
 PROBES = {  # name -> (environment, observations whose values are known, those values)

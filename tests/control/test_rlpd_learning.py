@@ -7,8 +7,8 @@ import pytest
 
 from rlx.algorithms.control.redq import redq
 from rlx.algorithms.control.sac import sac
-from rlx.rollout.mixed import with_dataset
-from rlx.rollout.replay import replay
+from rlx.rollout.control.mixed import with_dataset
+from rlx.rollout.control.replay import replay
 from tests.papers import o2o_toy as toy
 
 SCORE = 0.5  # share of episodes that arrive

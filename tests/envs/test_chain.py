@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx.engine.sample import Decoding
 from rlx.envs import chain as chains
 from rlx.envs.chain import chain
 from rlx.envs.conformance import check_task
 from rlx.envs.text import EOS_ID
-from rlx.rollout.sample import Decoding
 
 GOOD = dict(modulus=5, min_steps=2, max_steps=3, checks=1, held_out_share=0.25)
 TASK = chain(**GOOD)

@@ -9,11 +9,10 @@ import numpy as np
 import pilots
 import pytest
 
-from rlx import evaluate_control
+from rlx.data import transitions as datasets
 from rlx.envs.control import (
   acrobot,
   cartpole,
-  datasets,
   driving,
   levels,
   maze,
@@ -34,6 +33,7 @@ from rlx.envs.control.environment import (
   timestep,
   with_time_limit,
 )
+from rlx.evaluation import episodes as evaluate_control
 
 KEY = jax.random.key(0)
 STEPS = 40

@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
+from rlx.engine.sample import Decoding
 from rlx.envs.conformance import check_task
 from rlx.envs.planted import planted, planted_at, tokens_left
 from rlx.envs.text import EOS_ID
-from rlx.rollout.sample import Decoding
 
 GOOD = dict(letters=3, length=3, budget=6, heterogeneity=1.0, held_out_share=0.25)
 TASK = planted(**GOOD)

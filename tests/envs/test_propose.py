@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
+from rlx.engine.sample import Decoding
 from rlx.envs.conformance import check_task
 from rlx.envs.propose import by_role, propose
 from rlx.envs.text import EOS_ID
-from rlx.rollout.sample import Decoding
 
 GOOD = dict(modulus=5, length=3, proposals=3, wrong_share=0.5, held_out_share=0.25)
 TASK = propose(**GOOD)

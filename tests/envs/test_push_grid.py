@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx import evaluate_control
-from rlx.envs.control import datasets, push_grid
+from rlx.data import transitions as datasets
+from rlx.envs.control import push_grid
+from rlx.evaluation import episodes as evaluate_control
 
 SIZE = 5
 RIGHT, DOWN, LEFT, UP = range(4)

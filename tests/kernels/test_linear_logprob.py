@@ -11,8 +11,8 @@ import pytest
 
 from kernels.linear_logprob import TokenStatistics, keep_logits, linear_logprob
 from kernels.linear_logprob_reference import linear_logprob_reference
+from rlx.engine.sample import Decoding
 from rlx.models.transformer import softcap
-from rlx.rollout.sample import Decoding
 from tests.cases import cases
 
 DECODING = {

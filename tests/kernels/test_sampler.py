@@ -16,10 +16,10 @@ from kernels.sampler_reference import (
   top_k_threshold_reference,
   top_p_threshold_reference,
 )
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from tests.cases import cases
 
 LAST = np.float32(1 - 2**-24)  # the largest number below 1

@@ -14,10 +14,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from rlx import sharding, tracking
+from rlx.engine import sample as engine
 from rlx.models import hf, lora, transformer
 from rlx.models.lora import Lora
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout import sample as engine
 from rlx.step import make_train_step
 from rlx.types import Algorithm, State, StatefulRollout
 from tests.cases import cases

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import optax
 
 from rlx.algorithms.sft import sft
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.chain import chain
 from rlx.envs.text import Task
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import prompts
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.step import make_train_step, repeat
 from rlx.types import State
 

@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from rlx import evaluate_control, step
+from rlx import step
 from rlx.controllers.memory import stateful
 from rlx.envs.control.pointmass import pointmass, sparse_pointmass
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import networks
-from rlx.rollout import behaviours
+from rlx.rollout.control import behaviours
 
 MAX_STEPS = 40
 GOAL = (0.5, 0.5)

@@ -8,12 +8,12 @@ import numpy as np
 import optax
 
 from rlx.controllers.memory import stateful
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import inject
 from rlx.rollout import prompts as rollouts
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.step import make_train_step, repeat
 from rlx.types import State
 

@@ -14,7 +14,7 @@ from rlx.algorithms.control.ppo import ppo
 from rlx.envs.control.conformance import check_environment
 from rlx.envs.control.noisy_rooms import LEFT, RIGHT, noisy_rooms
 from rlx.models import networks
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.unroll import unroll
 from rlx.step import collect
 from tests.control import agents
 

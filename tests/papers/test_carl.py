@@ -9,11 +9,11 @@ import optax
 import pytest
 
 from rlx import config as configs
-from rlx import evaluate_control
 from rlx.algorithms.control.ppo import ppo
 from rlx.envs.control import driving
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import networks
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.unroll import unroll
 from tests.control import agents
 
 CONFIG = Path(__file__).parents[2] / 'experiments/configs/control/carl_driving.py'

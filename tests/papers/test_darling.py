@@ -11,11 +11,11 @@ import pytest
 from rlx import reductions
 from rlx.advantages import groups as group_advantages
 from rlx.algorithms.policy_gradient import policy_gradient
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.losses import corrections, policy, regularizers, weights
 from rlx.rewards.diversity import darling
 from rlx.rewards.verifier import verifier
-from rlx.rollout.sample import Decoding
 from rlx.step import make_train_step, repeat
 from rlx.types import State
 

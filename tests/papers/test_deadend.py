@@ -11,14 +11,15 @@ import pytest
 
 from rlx.algorithms import deadend as algorithm
 from rlx.algorithms.deadend import deadend
+from rlx.engine import sample as engine
+from rlx.engine import stepwise
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models import drafter, transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import deadend as rectified
-from rlx.rollout import prompts, stepwise
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
+from rlx.rollout import prompts
 from rlx.step import make_train_step, repeat
 from rlx.types import State, check
 

@@ -16,8 +16,8 @@ from rlx.envs.control import probes
 from rlx.envs.control.pointmass import pointmass
 from rlx.envs.control.wrappers import scaled_reward
 from rlx.models import networks
-from rlx.rollout.replay import replay
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.replay import replay
+from rlx.rollout.control.unroll import unroll
 
 EPS, BOUND = dsac_t.EPS, dsac_t.BOUND
 MEAN = jnp.array([[1.0, 2.0], [0.0, 5.0]])

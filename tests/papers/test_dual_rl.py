@@ -12,16 +12,17 @@ import optax
 import pytest
 import scipy.optimize
 
-from rlx import evaluate_control, step
+from rlx import step
 from rlx.algorithms.control import dual_rl
 from rlx.algorithms.control.bc import bc
 from rlx.algorithms.control.recoil import recoil
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
 from rlx.envs.control.pointmass import pointmass
+from rlx.evaluation import episodes as evaluate_control
 from rlx.losses.value import gumbel_error
 from rlx.models import networks
-from rlx.rollout.behaviours import steered
-from rlx.rollout.offline import offline
+from rlx.rollout.control.behaviours import steered
+from rlx.rollout.control.offline import offline
 
 DISCOUNT = 0.9
 NUM_STATES, NUM_ACTIONS = 5, 3

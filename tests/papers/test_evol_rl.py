@@ -7,10 +7,10 @@ import optax
 import pytest
 
 from rlx.algorithms.grpo import grpo
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.rewards.diversity import evol
 from rlx.rewards.labelfree import majority
-from rlx.rollout.sample import Decoding
 from rlx.step import make_train_step, repeat
 from rlx.types import State
 

@@ -9,10 +9,10 @@ import o2o_toy as toy
 import pytest
 
 from rlx.algorithms.control import famo2o as paper
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
 from rlx.models import networks
-from rlx.rollout.offline import offline
-from rlx.rollout.warm import warm_replay
+from rlx.rollout.control.offline import offline
+from rlx.rollout.control.warm import warm_replay
 
 SHAPE = dict(hidden=(32, 32), activation='relu')
 NUMBERS = dict(

@@ -11,12 +11,12 @@ import pytest
 from rlx.algorithms.control import dqn
 from rlx.algorithms.control.bc import bc
 from rlx.algorithms.control.iql import iql
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
 from rlx.envs.control.levels import levels
-from rlx.evaluate_levels import generalisation
+from rlx.evaluation.levels import generalisation
 from rlx.models import networks
-from rlx.rollout.level_walks import wandering
-from rlx.rollout.offline import offline
+from rlx.rollout.control.level_walks import wandering
+from rlx.rollout.control.offline import offline
 from tests.control import agents
 
 MAX_STEPS = 20

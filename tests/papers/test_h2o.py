@@ -10,12 +10,12 @@ import pytest
 
 from rlx.algorithms.control import h2o as paper
 from rlx.algorithms.control.sac import sac
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
 from rlx.envs.control.pointmass import pointmass
 from rlx.models.networks import Network
-from rlx.rollout.mixed import with_dataset
-from rlx.rollout.offline import offline
-from rlx.rollout.replay import replay
+from rlx.rollout.control.mixed import with_dataset
+from rlx.rollout.control.offline import offline
+from rlx.rollout.control.replay import replay
 
 PLACE = dict(max_steps=toy.MAX_STEPS, start=(-0.5, -0.3), start_radius=0.1, goal=(0.5, -0.3), obstacles=())
 SIMULATOR = pointmass(friction=0.5, **PLACE)

@@ -14,7 +14,7 @@ from rlx.envs.control import push_grid
 from rlx.envs.control.environment import Discrete, Environment, timestep, with_time_limit
 from rlx.models import diffusion, entities
 from rlx.models.networks import Network, softmax_policy
-from rlx.rollout import hindsight
+from rlx.rollout.control import hindsight
 from tests.control import agents
 
 KEY = jax.random.key(0)
@@ -34,8 +34,8 @@ def swapped(entities, i, j):
 
 
 def test_blocks_are_interchangeable_and_the_agent_is_not():
-  policy, value = entities.categorical(TWO, **TINY), entities.state_value(TWO, **TINY)
-  critic, actions = entities.critics(TWO, num=2, **TINY), jnp.arange(4)
+  policy, value = entities.entity_policy(TWO, **TINY), entities.entity_value(TWO, **TINY)
+  critic, actions = entities.entity_critics(TWO, num=2, **TINY), jnp.arange(4)
 
   @jax.jit
   def judged(seen):
@@ -65,7 +65,7 @@ def test_noise_is_exchanged_with_the_blocks_that_it_is_of():
 def test_parameters_serve_one_block_more():
   seen, steps = jnp.zeros((5, *THREE.observation_shape)), jnp.zeros(5, jnp.int32)
   for make, inputs, shape in (
-      (entities.state_value, (seen,), (5,)), (entities.denoiser, (seen[:, :8], steps, seen), (5, 8))
+      (entities.entity_value, (seen,), (5,)), (entities.denoiser, (seen[:, :8], steps, seen), (5, 8))
   ):
     of_two, of_three = (make(env, **TINY) for env in (TWO, THREE))
     params = jax.eval_shape(of_two.init, KEY)
@@ -75,9 +75,9 @@ def test_parameters_serve_one_block_more():
 
 def test_networks_say_what_they_are_for():
   with pytest.raises(ValueError, match='features=5 of observations'):
-    entities.state_value(TWO, **{**TINY, 'features': 5})
+    entities.entity_value(TWO, **{**TINY, 'features': 5})
   with pytest.raises(ValueError, match='num=0'):
-    entities.critics(TWO, num=0, **TINY)
+    entities.entity_critics(TWO, num=0, **TINY)
 
 
 # --- subgoals -----------------------------------------------------------------------------------------------
@@ -180,9 +180,9 @@ def test_an_episode_is_played_in_subgoals():
 
 
 def networks_of(shape):
-  parts = {'low': entities.categorical, 'value': entities.state_value, 'subgoals': entities.denoiser}
+  parts = {'low': entities.entity_policy, 'value': entities.entity_value, 'subgoals': entities.denoiser}
   bound = {name: functools.partial(make, **shape) for name, make in parts.items()}
-  return hecrl.hierarchy(TWO, num_levels=10, limit=1.5, **bound), entities.critics(TWO, num=2, **shape)
+  return hecrl.hierarchy(TWO, num_levels=10, limit=1.5, **bound), entities.entity_critics(TWO, num=2, **shape)
 
 
 def test_agent_and_diffuser_are_trained_independently():
@@ -227,11 +227,11 @@ def learners():
   flat = dict(SHAPE, hidden=(64, 64))
   denoiser = dict(SHAPE, wavelengths=(10.0, 5.0, 2.5, 1.0), hidden=(64, 64, 64))
   policy = hecrl.hierarchy(
-      TWO, low=functools.partial(entities.categorical, **flat),
-      value=functools.partial(entities.state_value, **flat),
+      TWO, low=functools.partial(entities.entity_policy, **flat),
+      value=functools.partial(entities.entity_value, **flat),
       subgoals=functools.partial(entities.denoiser, **denoiser), num_levels=10, limit=2.2,
   )
-  critic = entities.critics(TWO, num=1, **flat)
+  critic = entities.entity_critics(TWO, num=1, **flat)
   pushes = push_grid.noisy_pushes(
       TWO, size=5, random_share=0.6, num_envs=200, num_steps=200, discount=DISCOUNT, seed=0
   )

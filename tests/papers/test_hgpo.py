@@ -12,13 +12,13 @@ import pytest
 from rlx.advantages import modes as mode_advantages
 from rlx.algorithms.hgpo import hgpo
 from rlx.algorithms.sft import sft
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.hybrid import hybrid
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import modes, prompts
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.step import make_train_step, repeat
 from rlx.types import State, check
 

@@ -12,6 +12,8 @@ import pytest
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.hrpo import hrpo
 from rlx.algorithms.sft import sft
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.arithmetic import arithmetic
 from rlx.envs.text import Task
 from rlx.models import latent, transformer
@@ -19,8 +21,6 @@ from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import latent as rollouts
 from rlx.rollout import prompts
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.step import make_train_step, repeat
 from rlx.types import State, check
 

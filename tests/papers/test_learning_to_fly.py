@@ -8,11 +8,11 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import evaluate_control
 from rlx.algorithms.control.learning_to_fly import learning_to_fly
 from rlx.envs.control import quadrotor
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import networks, views
-from rlx.rollout.replay import replay
+from rlx.rollout.control.replay import replay
 from rlx.step import collect
 from tests.control import agents
 

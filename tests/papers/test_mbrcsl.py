@@ -7,13 +7,14 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import evaluate_control, step
+from rlx import step
 from rlx.algorithms.control import mbrcsl
 from rlx.algorithms.control.rcsl import commanded, rcsl, with_return
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import dynamics, networks
 from rlx.models.networks import Policy
-from rlx.rollout.offline import offline
+from rlx.rollout.control.offline import offline
 
 SHAPE = dict(hidden=(32, 32), activation='relu')
 SEEDS, MAX_STEPS = 5, 30

@@ -11,7 +11,7 @@ import pytest
 
 from rlx.algorithms.control import dqn, mex
 from rlx.models import networks
-from rlx.rollout.replay import replay
+from rlx.rollout.control.replay import replay
 from tests.control import agents
 
 SEEDS, STEPS = 6, 2500

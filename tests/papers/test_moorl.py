@@ -11,8 +11,8 @@ import pytest
 
 from rlx.algorithms.control.moorl import reptile
 from rlx.algorithms.control.sac import sac
-from rlx.rollout.mixed import share_of_batches, with_dataset
-from rlx.rollout.replay import replay
+from rlx.rollout.control.mixed import share_of_batches, with_dataset
+from rlx.rollout.control.replay import replay
 
 SGD = functools.partial(optax.sgd, 0.1)
 

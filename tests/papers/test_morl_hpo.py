@@ -8,13 +8,13 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import pareto
 from rlx.algorithms.control.ppo import ppo
 from rlx.controllers.objectives import hypervolume
 from rlx.envs.control import treasure
 from rlx.envs.control.preferences import preferring, treasure_preferences, with_preferences
+from rlx.evaluation import pareto
 from rlx.models import networks
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.unroll import unroll
 from tests.control import agents
 
 ENV = treasure_preferences(max_steps=30, scales=(23.7, 19.0))

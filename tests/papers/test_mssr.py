@@ -15,14 +15,14 @@ from rlx.algorithms.sft import sft
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as wanted
 from rlx.controllers.memory import stateful
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.fork import fork
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
-from rlx.rollout import sample as engine
 from rlx.rollout.curriculum import curriculum
-from rlx.rollout.sample import Decoding
 from rlx.step import make_train_step, repeat
 from rlx.types import State, check
 

@@ -8,14 +8,15 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import evaluate_control
 from rlx.algorithms.control.bc import bc
 from rlx.algorithms.control.cql import cql
 from rlx.algorithms.control.td3_bc import td3_bc
-from rlx.envs.control import datasets, near_real, wrappers
+from rlx.data import transitions as datasets
+from rlx.envs.control import near_real, wrappers
 from rlx.envs.control.conformance import check_environment
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import networks
-from rlx.rollout.offline import offline
+from rlx.rollout.control.offline import offline
 from tests.control import agents
 
 STEPS_LATE, SEEDS, UPDATES, DISCOUNT, MAX_STEPS = 3, 5, 1000, 0.97, 100

@@ -12,13 +12,14 @@ import pytest
 from rlx.algorithms.nlpo import nlpo
 from rlx.algorithms.ppo import ppo
 from rlx.algorithms.sft import sft
+from rlx.engine import sample as engine
+from rlx.engine import stepwise
+from rlx.engine.sample import Decoding
 from rlx.envs.sorting import sorting
 from rlx.models import heads, transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.overlap import overlap
-from rlx.rollout import nucleus, prompts, stepwise
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
+from rlx.rollout import nucleus, prompts
 from rlx.step import make_train_step, repeat
 from rlx.types import State, check
 

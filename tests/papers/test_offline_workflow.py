@@ -14,7 +14,7 @@ import functools
 import numpy as np
 import pytest
 
-from rlx import workflow
+from rlx.evaluation import workflow
 
 
 def test_smoothing_by_hand():

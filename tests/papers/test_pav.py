@@ -12,12 +12,12 @@ import pytest
 from rlx.advantages import groups
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.pav import pav, prover_values
+from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
-from rlx.rollout.sample import Decoding
 
 LENGTH, END, ONE = 3, 1, 3
 

@@ -10,8 +10,8 @@ import pytest
 
 from rlx.advantages import potentials
 from rlx.algorithms.pav import prover_values
+from rlx.engine import sample as engine
 from rlx.rollout import beam
-from rlx.rollout import sample as engine
 
 PROBLEMS, BRANCHES, PROVER_SAMPLES = 200, 4, 8
 

@@ -10,14 +10,14 @@ import pytest
 import seeds
 
 from rlx.algorithms.grpo import grpo
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs import text
 from rlx.envs.arithmetic import ALPHABET, arithmetic
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import refine
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.types import check
 
 SEEDS, DRAFTS = 5, 8

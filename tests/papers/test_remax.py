@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rlx.algorithms.remax import remax
+from rlx.engine import sample as engine
 from rlx.models import transformer
-from rlx.rollout import sample as engine
 from rlx.step import collect
 from rlx.types import State
 

@@ -10,13 +10,13 @@ import pytest
 
 from rlx.algorithms.control import resfit
 from rlx.algorithms.control.td3 import td3
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
 from rlx.envs.control.environment import Continuous, Environment, timestep, with_time_limit
 from rlx.models import networks
 from rlx.optimizers import adam_per_model
-from rlx.rollout.mixed import with_dataset
-from rlx.rollout.offline import offline
-from rlx.rollout.warm import warm_replay
+from rlx.rollout.control.mixed import with_dataset
+from rlx.rollout.control.offline import offline
+from rlx.rollout.control.warm import warm_replay
 
 CHUNK, DRIFT, TOLERANCE = 6, 0.06, 0.08
 SHAPE = dict(hidden=(32, 32), activation='relu')

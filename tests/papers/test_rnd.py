@@ -11,7 +11,7 @@ import pytest
 
 from rlx.algorithms.control import rnd
 from rlx.models import networks
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.unroll import unroll
 from rlx.step import collect
 from tests.control import agents
 

@@ -9,8 +9,8 @@ import pytest
 from rlx.algorithms.control import ro2o as paper
 from rlx.algorithms.control.sac import sac
 from rlx.models.networks import Policy
-from rlx.rollout.offline import offline
-from rlx.rollout.warm import warm_replay
+from rlx.rollout.control.offline import offline
+from rlx.rollout.control.warm import warm_replay
 
 SMOOTH = dict(
     radius=0.1, num_perturbations=4, asymmetry=0.2, value_smoothness=0.5, policy_smoothness=0.1,

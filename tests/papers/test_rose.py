@@ -11,12 +11,12 @@ import pytest
 import seeds
 
 from rlx.algorithms.rose import rose
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.fork import fork
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts, tree
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.step import collect
 from rlx.types import State
 

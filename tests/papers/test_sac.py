@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.aggregates import interquartile_mean
 from rlx.algorithms.control.sac import sac
 from rlx.envs.control import probes
+from rlx.evaluation.aggregates import interquartile_mean
 from rlx.models import networks
 from tests.control import runs
 

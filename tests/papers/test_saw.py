@@ -6,14 +6,14 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import evaluate_control
 from rlx.algorithms.control.gciql import gciql
 from rlx.algorithms.control.saw import saw
 from rlx.envs.control import maze
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import networks
 from rlx.models.networks import Network
-from rlx.rollout import hindsight
-from rlx.rollout.walks import tending
+from rlx.rollout.control import hindsight
+from rlx.rollout.control.walks import tending
 from tests.control import agents
 
 LENGTH, SEEDS, STEPS, EPISODE = 30, 5, 2000, 100

@@ -9,17 +9,17 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import evaluate_control
 from rlx.algorithms.control import sequence_rl
 from rlx.algorithms.control.resfit import chunked
 from rlx.algorithms.control.sac import sac
 from rlx.envs.control.environment import Continuous, Environment, timestep
 from rlx.envs.control.pendulum import pendulum
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import dynamics as models_of_the_world
 from rlx.models import networks
 from rlx.models.dynamics import Dynamics
 from rlx.models.networks import Policy
-from rlx.rollout.replay import replay
+from rlx.rollout.control.replay import replay
 from tests.control import agents
 
 SEEDS, STEPS, WARMUP, ROWS, LENGTH, PERIODS = 5, 2000, 500, 64, 8, (4, 5, 8)

@@ -9,13 +9,14 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import evaluate_control
 from rlx.algorithms.control.bc import bc
 from rlx.algorithms.control.smore import smore
-from rlx.envs.control import datasets, maze
+from rlx.data import transitions as datasets
+from rlx.envs.control import maze
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import networks
 from rlx.models.networks import Network
-from rlx.rollout import hindsight
+from rlx.rollout.control import hindsight
 from tests.control import agents
 
 LAYOUT = maze.LAYOUTS['u']  # a bent corridor: one move is the best one everywhere

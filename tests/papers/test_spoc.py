@@ -8,11 +8,11 @@ import pytest
 import seeds
 
 from rlx.algorithms.spoc import spoc
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.propose import by_role, propose
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import prompts
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 
 SEEDS = 5
 TASK = propose(modulus=5, length=3, proposals=3, wrong_share=0.5, held_out_share=0.25)

@@ -6,13 +6,15 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import evaluate_control, step
+from rlx import step
 from rlx.algorithms.control.iql import iql
 from rlx.algorithms.control.ss_orl import partly_labelled, proxy_actions, ss_orl
-from rlx.envs.control import datasets, pointmass
+from rlx.data import transitions as datasets
+from rlx.envs.control import pointmass
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import dynamics, networks
 from rlx.models.networks import Network
-from rlx.rollout.offline import offline
+from rlx.rollout.control.offline import offline
 
 MAX_STEPS, NUM_ENVS, SEEDS, STEPS = 60, 50, 5, 1200
 ENV = pointmass.pointmass(

@@ -11,14 +11,15 @@ import pytest
 import staged
 
 from rlx.algorithms.control import state2explanation
-from rlx.envs.control import connect, datasets
+from rlx.data import transitions as datasets
+from rlx.envs.control import connect
 from rlx.envs.control.conformance import check_environment
 from rlx.envs.control.environment import Continuous, Discrete
 from rlx.models import joint, networks
 from rlx.models.networks import Network
 from rlx.rewards.explained import explained
-from rlx.rollout.offline import offline
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.offline import offline
+from rlx.rollout.control.unroll import unroll
 
 SEEDS, LENGTH = 5, 3
 BOARD = connect.connect(rows=4, columns=5, length=LENGTH, sight=1.0)

@@ -15,7 +15,7 @@ from rlx.algorithms.control.ppo import ppo
 from rlx.envs.control import tactile
 from rlx.envs.control.conformance import check_environment
 from rlx.models import networks, views
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.unroll import unroll
 
 SEEDS, TAXELS, MAX_STEPS = 5, 8, 40
 PEG = dict(max_steps=MAX_STEPS, start_radius=3.0, distance_cost=0.02, press_cost=0.02)

@@ -11,12 +11,12 @@ import seeds
 
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.tempo import tempo
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.fork import fork
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 
 CLIP = dict(clip_low=0.2, clip_high=0.2, kl_coef=0.0)
 

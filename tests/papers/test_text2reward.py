@@ -8,12 +8,12 @@ import numpy as np
 import optax
 import pytest
 
-from rlx import evaluate_control
 from rlx.algorithms.control.text2reward import text2reward
 from rlx.envs.control.pointmass import pointmass
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import networks
 from rlx.rewards import program
-from rlx.rollout.replay import replay
+from rlx.rollout.control.replay import replay
 from rlx.types import keep_batch
 from tests.control import agents
 

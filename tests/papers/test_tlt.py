@@ -15,14 +15,15 @@ import scipy.stats
 from rlx import config as configs
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.tlt import tlt
+from rlx.engine import sample as engine
+from rlx.engine import speculate
+from rlx.engine.sample import Decoding
+from rlx.engine.speculate import Speculation
 from rlx.envs.text import Task
 from rlx.models import drafter, transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
-from rlx.rollout import prompts, speculate
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
-from rlx.rollout.speculate import Speculation
+from rlx.rollout import prompts
 from rlx.step import make_train_step, repeat
 from rlx.types import State
 

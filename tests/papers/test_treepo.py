@@ -12,13 +12,13 @@ import seeds
 from rlx.advantages import tree as tree_advantages
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.treepo import treepo
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.fork import fork
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts, tree
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.step import collect
 from rlx.types import State
 

@@ -10,16 +10,17 @@ import o2o_toy as toy
 import optax
 import pytest
 
-from rlx import evaluate_control, step
+from rlx import step
 from rlx.algorithms.control import uni_o4 as paper
 from rlx.algorithms.control.iql import iql
 from rlx.algorithms.control.ppo import ppo
+from rlx.evaluation import episodes as evaluate_control
 from rlx.models import dynamics as models_of_the_world
 from rlx.models import networks
 from rlx.models.dynamics import Dynamics
 from rlx.models.networks import Network, Policy
-from rlx.rollout.offline import offline
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.offline import offline
+from rlx.rollout.control.unroll import unroll
 
 SHAPE = dict(hidden=(32, 32), activation='tanh')
 VALUES = dict(discount=0.95, target_rate=0.02, expectile=0.7)

@@ -10,10 +10,10 @@ import pytest
 from rlx.algorithms.control.cql import cql
 from rlx.algorithms.control.sac import sac
 from rlx.models import networks
-from rlx.rollout.mixed import alternating, simulated, with_dataset
-from rlx.rollout.offline import offline
-from rlx.rollout.replay import replay
-from rlx.rollout.warm import warm_replay
+from rlx.rollout.control.mixed import alternating, simulated, with_dataset
+from rlx.rollout.control.offline import offline
+from rlx.rollout.control.replay import replay
+from rlx.rollout.control.warm import warm_replay
 
 SMALL = dict(num_envs=2, num_steps=1, capacity=40, batch_size=8)
 SCORE = 0.8  # share of episodes that arrive

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.models import hf, transformer
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 
 torch = pytest.importorskip('torch')
 transformers = pytest.importorskip('transformers')

@@ -10,7 +10,7 @@ import pytest
 
 from rlx import reductions, types
 from rlx.advantages import groups
-from rlx.envs.dataset import dataset
+from rlx.data.dataset import dataset
 from rlx.errors import ConfigError
 from rlx.rewards import sandbox
 from rlx.rewards.host import host

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx.engine.sample import Decoding
 from rlx.rewards import labelfree
-from rlx.rollout.sample import Decoding
 
 GROUPS = jnp.array([0, 0, 0, 0, 1, 1, 1])
 

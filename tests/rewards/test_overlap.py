@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx.engine.sample import Decoding
 from rlx.envs.sorting import sorting
 from rlx.rewards import overlap as rewards
 from rlx.rewards.overlap import f1, overlap
-from rlx.rollout.sample import Decoding
 
 
 def everything(*arrays):

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import beam
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.types import check
 
 CONFIG = TransformerConfig(

@@ -13,9 +13,9 @@ import pytest
 from rlx import types
 from rlx.algorithms.grpo import grpo
 from rlx.controllers import allocation, prompts, schedules
+from rlx.engine import sample as engine
 from rlx.models import transformer
 from rlx.rewards.verifier import verifier
-from rlx.rollout import sample as engine
 from rlx.rollout.curriculum import curriculum, numbered
 from rlx.step import make_train_step, repeat
 from rlx.types import State

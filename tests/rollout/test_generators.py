@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from rlx.controllers import prompts as rules
+from rlx.engine.sample import Decoding
 from rlx.envs.skills import skills
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import generators, synthesis
-from rlx.rollout.sample import Decoding
 from rlx.types import check
 
 TASK = skills(modulus=3, num_skills=4, used=(0, 1, 2, 3), min_steps=2, max_steps=3, held_out_share=0.34)

@@ -10,8 +10,8 @@ import pytest
 from test_sample import CONFIG, DECODINGS, PARAMS, VOCAB
 
 from rlx import types
+from rlx.engine import sample as engine
 from rlx.envs.text import Task
-from rlx.rollout import sample as engine
 from rlx.rollout.partial import partial_completions
 
 DECODING, GROUP_SIZE, NUM_GROUPS, KEPT = DECODINGS['plain'], 2, 4, 3

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.skills import skills
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import restructure
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.types import check
 
 SKILLS = skills(modulus=2, num_skills=1, used=(0,), min_steps=2, max_steps=2, held_out_share=0.5)

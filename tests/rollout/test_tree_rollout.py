@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
 from rlx.envs.fork import fork
 from rlx.models import transformer
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import prompts, tree
-from rlx.rollout import sample as engine
-from rlx.rollout.sample import Decoding
 from rlx.types import check
 
 TASK = fork(choices=3, length=2, before=1, after=5, letters=3, held_out_share=0.4)

@@ -20,7 +20,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = parent.get_config('smoke' if arg.smoke else '')
   config.env = {'name': 'bit_flip', 'num_bits': arg.num_bits, 'max_steps': arg.num_bits}
   config.rollout.update(
-      name='rlx.rollout.replay.hindsight_replay',
+      name='rlx.rollout.control.replay.hindsight_replay',
       relabel={'name': 'rlx.envs.control.bit_flip.relabel'},
       goal_size=arg.num_bits,
       share=arg.share,  # the authors': 4 goals in hindsight for each that was wanted

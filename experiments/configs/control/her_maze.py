@@ -22,7 +22,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'max_steps': MAX_STEPS,
   }
   config.rollout.update(
-      name='rlx.rollout.replay.hindsight_replay',
+      name='rlx.rollout.control.replay.hindsight_replay',
       relabel={'name': 'rlx.envs.control.maze.relabel'},
       goal_size=2,
       share=0.8,  # the authors': 4 goals in hindsight for each that was wanted

@@ -27,7 +27,7 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   every = config.eval.every
   config.eval = {
-      'name': 'rlx.pareto.hypervolumes', 'every': every, 'objectives': ('treasure', 'time'),
+      'name': 'rlx.evaluation.pareto.hypervolumes', 'every': every, 'objectives': ('treasure', 'time'),
       'reference': (0.0, -30.0), 'num_preferences': 11, 'max_steps': 30,
   }
   return config

@@ -30,5 +30,5 @@ def get_config(arg: str = '') -> ConfigDict:
       'lambda_': 0.95,
   }
   config.optimizer.learning_rate = 3e-3
-  config.eval.name, config.eval.max_steps = 'rlx.evaluate_recurrent.episodes', 8
+  config.eval.name, config.eval.max_steps = 'rlx.evaluation.recurrent.episodes', 8
   return config

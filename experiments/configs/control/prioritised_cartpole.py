@@ -17,6 +17,6 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = double_dqn_cartpole.get_config(arg)
   config.rollout.update(
-      name='rlx.rollout.replay.prioritised_replay', alpha=0.6, beta=0.4, n=1, discount=0.99
+      name='rlx.rollout.control.replay.prioritised_replay', alpha=0.6, beta=0.4, n=1, discount=0.99
   )
   return config

@@ -21,7 +21,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.data = {'name': 'random', 'num_envs': 10, 'num_steps': 200, 'discount': 0.99, 'seed': 0}
   config.rollout = {
       'name': 'mixed',
-      'online': {**online, 'name': 'rlx.rollout.replay.replay'},
+      'online': {**online, 'name': 'rlx.rollout.control.replay.replay'},
       'share': 0.5,
   }
   return config

@@ -37,7 +37,7 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
   config.steps = 4 if smoke else 100
   config.decoding.max_tokens = 32 if smoke else 160
   config.rollout = {
-      'name': 'completions',
+      'name': 'prompts.completions',
       'batch_size': 16 if smoke else 128,
       'group_size': 8,
       'num_slots': 8 if smoke else 64,  # rows at a time: lengths differ

@@ -25,7 +25,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.env = {**maze, 'first_level': 0, 'num_levels': arg.num_levels}
   config.models.policy = {'name': 'categorical', 'hidden': (64, 64), 'activation': 'relu'}
   config.data = {  # 8000 transitions
-      'name': 'rlx.rollout.level_walks.wandering',
+      'name': 'rlx.rollout.control.level_walks.wandering',
       'random_share': 0.25,
       'num_envs': 100,
       'num_steps': 80,
@@ -33,7 +33,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'seed': 0,
   }
   config.eval = {
-      'name': 'rlx.evaluate_levels.generalisation',
+      'name': 'rlx.evaluation.levels.generalisation',
       'every': 500,
       'held_out': {**maze, 'first_level': 1_000_000, 'num_levels': 1000},
       'episodes': 500,  # on training levels, and as many on held-out ones

@@ -42,7 +42,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.slow = ConfigDict()
 
   config.data = {  # 6000 transitions
-      'name': 'rlx.rollout.behaviours.steered',
+      'name': 'rlx.rollout.control.behaviours.steered',
       'goal': GOAL,
       'gain': 0.8,
       'damping': 0.8,

@@ -31,7 +31,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.models.value = {'name': 'state_value', 'hidden': (64, 64), 'activation': 'relu'}
   config.models.critic = {'name': 'discrete_critics', 'num': 2, 'hidden': (64, 64), 'activation': 'relu'}
   config.data = {  # 20,000 transitions
-      'name': 'rlx.rollout.walks.tending',
+      'name': 'rlx.rollout.control.walks.tending',
       'layout': LAYOUT,
       'tendency': 0.15,
       'num_envs': 200,

@@ -20,10 +20,10 @@ def get_config(arg: str = '') -> ConfigDict:
   config.stages = ('main',)
   del config.offline
   config.env.friction = 2.0
-  online = {**config.rollout.to_dict(), 'name': 'rlx.rollout.replay.replay', 'batch_size': 256}
+  online = {**config.rollout.to_dict(), 'name': 'rlx.rollout.control.replay.replay', 'batch_size': 256}
   config.data = parent.records()
   config.rollout = {
-      'name': 'rlx.rollout.mixed.simulated',
+      'name': 'rlx.rollout.control.mixed.simulated',
       'simulator': {**config.env.to_dict(), 'name': 'rlx.envs.control.pointmass.pointmass', 'friction': 0.0},
       'online': online,
       'share': 0.5,

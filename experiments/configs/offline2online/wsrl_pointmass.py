@@ -13,13 +13,13 @@ from rlx.config import parse_arg
 
 DISCOUNT = 0.97
 GOAL = (0.7, 0.7)
-ONLINE = 'rlx.rollout.warm.warm_replay'
+ONLINE = 'rlx.rollout.control.warm.warm_replay'
 
 
 def records(**changes) -> dict:
   """What a slow driver did from the start to the goal, 200 episodes."""
   driver = {
-      'name': 'rlx.rollout.behaviours.steered',
+      'name': 'rlx.rollout.control.behaviours.steered',
       'goal': GOAL,
       'gain': 0.6,  # actions per m
       'damping': 1.0,  # actions per m / s

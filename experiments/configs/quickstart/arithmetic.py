@@ -65,7 +65,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
       'top_p': 1.0,
       'sampler': 'gumbel',
   }
-  config.rollout = {'name': 'completions', 'batch_size': 512, 'group_size': 8, 'num_slots': 0}
+  config.rollout = {'name': 'prompts.completions', 'batch_size': 512, 'group_size': 8, 'num_slots': 0}
   config.reward = {'name': 'verifier'}
   config.algorithm = {
       'name': 'grpo',

@@ -19,12 +19,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
 from rlx.envs.control.environment import Discrete, Environment
-from rlx.evaluate import Evaluation
+from rlx.evaluation.text import Evaluation
 from rlx.models import mlp, transformer
 from rlx.models.networks import Network
-from rlx.rollout.hindsight import steps_left
+from rlx.rollout.control.hindsight import steps_left
 from rlx.types import Algorithm, Batch, Key, Models, Rollout, StatefulRollout, World
 
 _EPISODES_SEED = 0

@@ -19,7 +19,7 @@ import optax
 
 from rlx import tracking
 from rlx.models.networks import GreedyPolicy
-from rlx.rollout.replay import discounts, weights
+from rlx.rollout.control.replay import discounts, weights
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 Target = Callable[[jax.Array, jax.Array], jax.Array]  # (Q [B, A], Q̄ [B, A]) -> [B]

@@ -18,7 +18,7 @@ from rlx import tracking
 from rlx.algorithms.control import iql
 from rlx.losses.value import expectile_error, exponential_weights
 from rlx.models.networks import Network, Policy
-from rlx.rollout.hindsight import joined
+from rlx.rollout.control.hindsight import joined
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 

@@ -27,13 +27,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from rlx import evaluate_control
 from rlx.algorithms.control.gciql import gciql
 from rlx.envs.control.environment import Environment, Timestep
-from rlx.evaluate import Evaluation
+from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation.text import Evaluation
 from rlx.models import diffusion
 from rlx.models.networks import Network, Policy
-from rlx.rollout.hindsight import joined, reached
+from rlx.rollout.control.hindsight import joined, reached
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 _EPISODES_SEED = 0
@@ -68,7 +68,7 @@ def hierarchy(
 
   Args:
     env: what is controlled.
-    low: `env -> Policy`, such as `entities.categorical` with its numbers.
+    low: `env -> Policy`, such as `entities.entity_policy` with its numbers.
     value: `env -> Network` of V(s, g).
     subgoals: `env -> Network`, such as `entities.denoiser`.
     num_levels: of noise, which is what a proposal costs.

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.algorithms.control.rcsl import with_return
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
 from rlx.models import dynamics as models_of_the_world
 from rlx.models.dynamics import Dynamics
 from rlx.models.networks import Policy

@@ -18,7 +18,7 @@ from rlx.algorithms.control.c51 import greedy_on
 from rlx.algorithms.control.dqn import picked
 from rlx.envs.control.environment import Environment
 from rlx.models.networks import GreedyPolicy
-from rlx.rollout.replay import discounts, weights
+from rlx.rollout.control.replay import discounts, weights
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 

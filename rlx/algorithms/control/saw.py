@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from rlx import tracking
 from rlx.losses.value import exponential_weights
 from rlx.models.networks import Network, Policy
-from rlx.rollout.hindsight import joined
+from rlx.rollout.control.hindsight import joined
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 

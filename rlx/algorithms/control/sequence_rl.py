@@ -23,17 +23,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from rlx import evaluate_control
 from rlx.algorithms.control.resfit import chunked
 from rlx.algorithms.control.sac import sac
 from rlx.envs.control.environment import Environment
-from rlx.evaluate import Evaluation
+from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation.text import Evaluation
 from rlx.losses.value import lowest
 from rlx.models import dynamics as models_of_the_world
 from rlx.models import mlp, networks
 from rlx.models.dynamics import Dynamics
 from rlx.models.networks import Network, Policy
-from rlx.rollout.replay import replay
+from rlx.rollout.control.replay import replay
 from rlx.types import Algorithm, Batch, Key, Models, Rollout, StatefulRollout, World
 
 

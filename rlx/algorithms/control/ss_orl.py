@@ -13,12 +13,12 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from rlx.envs.control import datasets
-from rlx.envs.control.datasets import Dataset
+from rlx.data import transitions as datasets
+from rlx.data.transitions import Dataset
 from rlx.envs.control.environment import Environment
 from rlx.models import dynamics
 from rlx.models.networks import Network
-from rlx.rollout.offline import offline
+from rlx.rollout.control.offline import offline
 from rlx.types import Algorithm, Batch, Key, Models, Rollout, StatefulRollout, World
 
 

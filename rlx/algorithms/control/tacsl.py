@@ -19,7 +19,7 @@ from rlx.algorithms.control.ppo import ppo
 from rlx.envs.control.environment import Environment
 from rlx.losses.distillation import teacher_kl
 from rlx.models.networks import Network, Policy
-from rlx.rollout.unroll import unroll
+from rlx.rollout.control.unroll import unroll
 from rlx.types import Algorithm, Batch, Key, Models, Rollout, StatefulRollout, World
 
 

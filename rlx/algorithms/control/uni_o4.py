@@ -27,9 +27,10 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from rlx import ope, tracking
+from rlx import tracking
 from rlx.algorithms.control.iql import regression_on_values
 from rlx.envs.control.environment import Environment
+from rlx.evaluation import ope
 from rlx.losses import policy as policy_losses
 from rlx.losses.value import expectile_error, highest
 from rlx.models import dynamics as models_of_the_world

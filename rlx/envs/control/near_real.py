@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from rlx.envs.control import wrappers
 from rlx.envs.control.environment import Environment
 from rlx.envs.control.pointmass import pointmass
-from rlx.rollout.behaviours import steered
+from rlx.rollout.control.behaviours import steered
 from rlx.types import Batch
 
 START, GOAL = (-0.7, -0.7), (0.7, 0.7)

@@ -2,7 +2,7 @@
 
 Each episode draws weights of the objectives, evenly from the simplex; they are shown behind the observation
 and pay the weighted sum. One policy is then asked for all trade-offs, and the front that it reaches is read
-off by asking it for each (`rlx.pareto`).
+off by asking it for each (`rlx.evaluation.pareto`).
 
 Source: the idea of a policy that is conditioned on weights is that of Abels et al., 2018,
 https://arxiv.org/abs/1809.07803.

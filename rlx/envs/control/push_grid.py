@@ -14,7 +14,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from rlx.envs.control import datasets
+from rlx.data import transitions as datasets
 from rlx.envs.control.environment import Discrete, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Batch, Key
 

@@ -1,0 +1,122 @@
+"""Questions to unfinished rows: cut them, say something, and see how a policy would go on from there.
+
+What a row is worth half way (the chance that a prover finishes it, how sure an answer is, the reward under a
+smaller budget) is read off short continuations. The policy that continues need not be the one that began.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from rlx.engine import sample as engine
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
+from rlx.models import transformer
+from rlx.models.transformer import TransformerConfig
+from rlx.types import Batch, Key
+
+
+class Probe(NamedTuple):
+  """What was said behind B rows, each cut at N places, S times."""
+
+  tokens: jax.Array  # [B, N, S, max_tokens] int32, padding behind the end
+  mask: jax.Array  # [B, N, S, max_tokens] bool, True where a token was sampled
+  logprobs: jax.Array  # [B, N, S, max_tokens] float32, 0 behind the end
+
+
+def prefix_probe(
+    params: transformer.Params,
+    config: TransformerConfig,
+    batch: Batch,
+    cuts: jax.Array,
+    key: Key,
+    *,
+    appended: jax.Array,
+    decoding: Decoding,
+    samples: int,
+) -> Probe:
+  """Continuations of rows that are cut: prefix, appended tokens, then `samples` times whatever comes.
+
+  Args:
+    params: of the policy that goes on; any one with the tokens of the rows.
+    config: its shape.
+    batch: rows with `tokens, prompt_lengths`.
+    cuts: [B, N] int32, how many actions are kept, at most as many as the row has.
+    key: the noise; it is named by row, cut and sample.
+    appended: [K] int32 tokens behind each cut, such as those of `The answer is`; K may be 0.
+    decoding: how to sample; its `max_tokens` and `min_tokens` count from behind the appended tokens.
+    samples: S.
+  Raises:
+    ValueError: rows, appended tokens and continuations do not fit the context.
+  Source: what SPAE, PAV (https://arxiv.org/abs/2410.08146) and BRPO need of a rollout.
+  """
+  prompts, lengths = cut_rows(batch, cuts, appended)
+  said = engine.sample(params, config, prompts, lengths, key, group_size=samples, decoding=decoding)
+  shape = (*cuts.shape, samples, decoding.max_tokens)
+  behind = lambda name: engine.actions(said, said[name], decoding.max_tokens).reshape(shape)
+  return Probe(behind('tokens'), behind('action_mask'), behind('sampler_logprobs'))
+
+
+def answer_logprobs(
+    params: transformer.Params,
+    config: TransformerConfig,
+    batch: Batch,
+    cuts: jax.Array,
+    *,
+    appended: jax.Array,
+    answers: jax.Array,
+    answer_lengths: jax.Array,
+    decoding: Decoding,
+    chunk_size: int,
+) -> jax.Array:
+  """How likely given answers are behind rows that are cut: log-probs, summed over the answer's tokens.
+
+  Args:
+    params: of the policy that is asked.
+    config: its shape.
+    batch: rows with `tokens, prompt_lengths`.
+    cuts: [B, N] int32, how many actions are kept.
+    appended: [K] int32 tokens between the cut and the answer; K may be 0.
+    answers: [B, A] int32, an answer for each row, at most `decoding.max_tokens` long.
+    answer_lengths: [B] int32.
+    decoding: temperature and filters apply, as in `sample.score`.
+    chunk_size: tokens whose logits exist at one time.
+  Returns:
+    [B, N] float32.
+  Raises:
+    ValueError: answers are longer than what is scored.
+  """
+  if answers.shape[1] > decoding.max_tokens:
+    raise ValueError(
+        f'answers of {answers.shape[1]} tokens, but decoding.max_tokens={decoding.max_tokens} are scored; '
+        'raise it'
+    )
+  prompts, lengths = cut_rows(batch, cuts, appended)
+  per_cut = lambda x: jnp.repeat(x, cuts.shape[1], axis=0)
+  columns = prompts.shape[1] + answers.shape[1]
+  placed = window(per_cut(answers), -lengths, columns)
+  index = jnp.arange(columns)[None] - lengths[:, None]
+  mask = (index >= 0) & (index < per_cut(answer_lengths)[:, None])
+  room = jnp.pad(prompts, ((0, 0), (0, answers.shape[1])))
+  rows = {'tokens': jnp.where(mask, placed, room), 'action_mask': mask, 'prompt_lengths': lengths}
+  logprobs, _ = engine.score(params, config, rows, decoding=decoding, chunk_size=chunk_size)
+  return logprobs.sum(axis=1).reshape(cuts.shape)
+
+
+def cut_rows(batch: Batch, cuts: jax.Array, appended: jax.Array) -> tuple[jax.Array, jax.Array]:
+  """The prompts, the first actions of each row, and the appended tokens, as prompts of their own.
+
+  Args:
+    batch: rows with `tokens, prompt_lengths`.
+    cuts: [B, N] int32, how many actions are kept.
+    appended: [K] int32.
+  Returns:
+    [B * N, T + K] int32 tokens with zeros behind the end, and their lengths [B * N].
+  """
+  num_cuts, extra = cuts.shape[1], appended.shape[0]
+  tokens = jnp.repeat(jnp.pad(batch['tokens'], ((0, 0), (0, extra))), num_cuts, axis=0)
+  kept = (batch['prompt_lengths'][:, None] + cuts).reshape(-1)
+  index = jnp.arange(tokens.shape[1])[None] - kept[:, None]
+  behind = window(jnp.broadcast_to(appended, (tokens.shape[0], extra)), -kept, tokens.shape[1])
+  return jnp.where(index < 0, tokens, behind), kept + extra

@@ -1,0 +1,490 @@
+"""Sampling completions from a decoder: prefill, then one decoding loop, in one program.
+
+What a sequence says is decided by `fold_in(fold_in(key, sequence_id), position)` alone: not by its row, its
+neighbours, the batch size or the mesh. Unique prompts are read once; the samples of a group share their keys
+and values. The loop ends as soon as every row has ended.
+
+The sampler and the scorer go through the same `Decoding.adjust`, so that under a temperature or a filter
+`sampler_logprobs` and the log-probs of training are of the same (filtered, renormalised) distribution.
+"""
+
+import dataclasses
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from kernels.linear_logprob import linear_logprob
+from kernels.sampler import inverse_cdf, top_k_threshold, top_p_threshold
+from rlx.engine import packing as packings
+from rlx.engine import slots, speculate
+from rlx.engine.columns import window
+from rlx.engine.packing import Layout, Packing
+from rlx.engine.speculate import Speculation
+from rlx.models import transformer
+from rlx.models.transformer import TransformerConfig
+from rlx.types import Batch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Decoding:
+  """How tokens are drawn.
+
+  Attributes:
+    max_tokens: the most actions a row may take, the end-of-sequence token included.
+    min_tokens: an end-of-sequence token cannot be drawn before this many others.
+    temperature: divides the logits; 0 is greedy (and scores at temperature 1).
+    top_k: only the k likeliest tokens; 0 is off.
+    top_p: only the likeliest tokens that together reach this probability; 1 is off.
+    sampler: 'gumbel' draws as `jax.random.categorical` does, a number a token of the vocabulary;
+      'inverse_cdf' from one uniform number a draw (`kernels/sampler.py`). The same distribution, other draws.
+    eos_ids: tokens that end a row; they count as actions.
+    pad_id: what stands behind the end of a row.
+  """
+
+  max_tokens: int
+  min_tokens: int
+  temperature: float
+  top_k: int
+  top_p: float
+  sampler: str
+  eos_ids: tuple[int, ...]
+  pad_id: int
+
+  def __post_init__(self):
+    if self.max_tokens < 1 or not 0 <= self.min_tokens <= self.max_tokens:
+      raise ValueError(
+          f'min_tokens={self.min_tokens}, max_tokens={self.max_tokens}: need 0 <= min <= max and max >= 1'
+      )
+    if self.temperature < 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
+      raise ValueError(
+          f'temperature={self.temperature}, top_k={self.top_k}, top_p={self.top_p}: '
+          'need temperature >= 0, top_k >= 0 and 0 < top_p <= 1'
+      )
+    if self.sampler not in ('gumbel', 'inverse_cdf'):
+      raise ValueError(f"sampler={self.sampler!r}: need 'gumbel' or 'inverse_cdf'")
+
+  def is_eos(self, tokens: jax.Array) -> jax.Array:
+    """[...] bool: which tokens end a row."""
+    return jnp.isin(tokens, jnp.array(self.eos_ids, jnp.int32))
+
+  @property
+  def greedy(self) -> 'Decoding':
+    """The same, without chance."""
+    return dataclasses.replace(self, temperature=0.0, top_k=0, top_p=1.0)
+
+  def adjust(
+      self, logits: jax.Array, targets: jax.Array | None = None, *, may_end: bool | jax.Array = True
+  ) -> jax.Array:
+    """The logits of the distribution that is sampled: scaled, -inf for what is filtered out.
+
+    Args:
+      logits: [..., V] float32.
+      targets: [...] int32 tokens that are kept whatever the filter says. The scorer passes what was
+        sampled: rounding may put a token at the filter's edge on its other side.
+      may_end: [] or [..., 1] bool, False where fewer than `min_tokens` were drawn.
+    """
+    logits = logits / (self.temperature or 1.0)
+    ends = self.is_eos(jnp.arange(logits.shape[-1]))
+    keep = ~jnp.broadcast_to(ends, logits.shape) | may_end
+    if self.top_k:
+      keep &= logits >= top_k_threshold(jnp.where(keep, logits, -jnp.inf), self.top_k)[..., None]
+    if self.top_p < 1:
+      keep &= logits >= top_p_threshold(jnp.where(keep, logits, -jnp.inf), self.top_p)[..., None]
+    if targets is not None:
+      keep |= jax.nn.one_hot(targets, logits.shape[-1], dtype=bool)
+    return jnp.where(keep, logits, -jnp.inf)
+
+
+def sample(
+    params: transformer.Params,
+    config: TransformerConfig,
+    prompts: jax.Array,
+    prompt_lengths: jax.Array,
+    key: jax.Array,
+    *,
+    group_size: int,
+    decoding: Decoding,
+    num_slots: int = 0,
+    prompt_of_row: jax.Array | None = None,
+    sequence_ids: jax.Array | None = None,
+    budgets: jax.Array | None = None,
+    speculation: Speculation | None = None,
+) -> Batch:
+  """Completions of prompts, `group_size` samples each; the rows of a group are consecutive.
+
+  Args:
+    params: of the policy.
+    config: its shape.
+    prompts: [P, Tp] int32, contiguous from column 0.
+    prompt_lengths: [P] int32, at least 1.
+    key: the noise of the whole batch.
+    group_size: samples a prompt.
+    decoding: how to draw, and when to stop.
+    num_slots: rows that are decoded at a time; a row that ends makes room for the next one (`slots.py`). 0
+      decodes all at once, which shares the keys and values of a prompt within its group: better where rows
+      are of about the same length.
+    prompt_of_row: [P * group_size] int32 in 0..P-1, for samples that are dealt out unevenly
+      (`allocation.expand`): `group_size` is then their mean, and `groups` says the prompt. With slots prompts
+      are still read once, without them once a row.
+    sequence_ids: [P * group_size] int32 names of the sequences, which choose their noise; 0, 1, 2, ... if
+      not given.
+    budgets: [P * group_size] int32, the most actions of each row, in 1..max_tokens; max_tokens if not given.
+    speculation: how tokens are guessed ahead (`speculate.py`), which needs slots and changes nothing about
+      what is said; not at all if not given.
+  Returns:
+    A batch of B = P * group_size rows of Tp + max_tokens tokens with `tokens, valid, action_mask,
+    prompt_lengths, turns, groups, truncated, sampler_logprobs`, and `speculation/..` of `Tally.describe`
+    where there is speculation.
+  Raises:
+    ValueError: prompt and completion do not fit the context, or there is speculation without slots.
+  """
+  chex.assert_rank([prompts, prompt_lengths], [2, 1])
+  num_prompts, prompt_columns = prompts.shape
+  num_rows = num_prompts * group_size
+  check_context(config, decoding, prompt_columns)
+  if speculation is not None:
+    speculate.check(
+        num_slots=num_slots, draft_tokens=speculation.draft_tokens, max_live=speculation.max_live
+    )
+  if sequence_ids is None:
+    sequence_ids = jnp.arange(num_rows)
+  if budgets is None:
+    budgets = jnp.full(num_rows, decoding.max_tokens)
+  if prompt_of_row is not None and not num_slots:
+    rows = sample(
+        params, config, prompts[prompt_of_row], prompt_lengths[prompt_of_row], key, group_size=1,
+        decoding=decoding, sequence_ids=sequence_ids, budgets=budgets,
+    )
+    return {**rows, 'groups': prompt_of_row}
+  keys = jax.vmap(functools.partial(jax.random.fold_in, key))(sequence_ids)
+  in_slots = functools.partial(
+      _decode_in_slots, num_slots=num_slots, speculation=speculation, prompt_of_row=prompt_of_row
+  )
+  decode = in_slots if num_slots else _decode_together
+  tokens, logprobs, columns = decode(
+      params, config, prompts, prompt_lengths, keys, budgets, group_size=group_size, decoding=decoding
+  )
+  if prompt_of_row is None:
+    lengths = jnp.repeat(prompt_lengths, group_size)
+    return {**as_rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding), **columns}
+  prompts, lengths = prompts[prompt_of_row], prompt_lengths[prompt_of_row]
+  rows = as_rows(prompts, lengths, 1, tokens, logprobs, budgets, decoding)
+  return {**rows, **columns, 'groups': prompt_of_row}
+
+
+def check_context(config: TransformerConfig, decoding: Decoding, prompt_columns: int) -> None:
+  """Raises `ValueError` where prompt and completion do not fit the context."""
+  if prompt_columns + decoding.max_tokens > config.context_length:
+    raise ValueError(
+        f'prompts of {prompt_columns} tokens and max_tokens={decoding.max_tokens} do not fit the context '
+        f'of {config.context_length}; lower max_tokens or raise context_length'
+    )
+
+
+def _decode_together(params, config, prompts, prompt_lengths, keys, budgets, *, group_size, decoding):
+  """All rows in step, until the last one has ended: tokens and log-probs [B, max_tokens], no columns."""
+  num_rows = keys.shape[0]
+  hidden, prompt_kv = transformer.forward(params, config, prompts)
+  hidden = jnp.take_along_axis(hidden, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
+  draw = functools.partial(draw_tokens, params, config, decoding, keys)
+  tokens, logprobs = draw(jnp.repeat(hidden, group_size, axis=0), 0)
+
+  write = lambda array, column, x: jax.lax.dynamic_update_slice(array, x[:, None], (0, column))
+  out_tokens = jnp.full((num_rows, decoding.max_tokens), decoding.pad_id, jnp.int32)
+  out_logprobs = jnp.zeros((num_rows, decoding.max_tokens), jnp.float32)
+  is_eos = decoding.is_eos
+  cache = transformer.empty_cache(config, num_rows, max(decoding.max_tokens - 1, 1))
+  out_tokens, out_logprobs = write(out_tokens, 0, tokens), write(out_logprobs, 0, logprobs)
+  done = is_eos(tokens) | (budgets <= 1)
+  carry = (jnp.int32(1), tokens, done, cache, out_tokens, out_logprobs)
+
+  def unfinished(carry):
+    column, _, done, *_ = carry
+    return (column < decoding.max_tokens) & ~jnp.all(done)
+
+  def step(carry):
+    column, tokens, done, cache, out_tokens, out_logprobs = carry
+    hidden, cache = transformer.decode(
+        params, config, tokens, column - 1, prompt_lengths, prompt_kv, cache
+    )
+    tokens, logprobs = draw(hidden, column)
+    tokens = jnp.where(done, decoding.pad_id, tokens)
+    out_tokens = write(out_tokens, column, tokens)
+    out_logprobs = write(out_logprobs, column, jnp.where(done, 0, logprobs))
+    done |= is_eos(tokens) | (budgets <= column + 1)
+    return column + 1, tokens, done, cache, out_tokens, out_logprobs
+
+  *_, out_tokens, out_logprobs = jax.lax.while_loop(unfinished, step, carry)
+  return out_tokens, out_logprobs, {}
+
+
+def replay(
+    params: transformer.Params,
+    config: TransformerConfig,
+    batch: Batch,
+    *,
+    group_size: int,
+    decoding: Decoding,
+    num_slots: int,
+) -> jax.Array:
+  """Log-probs of the actions of a batch, from the decoding loop itself with the actions forced on it.
+
+  With the parameters and slots that sampled the batch (without speculation) they are `sampler_logprobs` to
+  the bit: an oracle of what the sampler computed, where `score` only comes as close as rounding.
+
+  Args:
+    params: of the policy.
+    config: its shape.
+    batch: rows of `sample`.
+    group_size: as it was sampled with.
+    decoding: as it was sampled with.
+    num_slots: as it was sampled with, and not 0.
+  Returns:
+    [B, T] float32, zero where `action_mask` is False.
+  """
+  forced = window(batch['tokens'], batch['prompt_lengths'], decoding.max_tokens)
+  forced = jnp.concatenate([forced, forced[:1]])
+  room = batch['tokens'].shape[1] - decoding.max_tokens
+  prompts, lengths = batch['tokens'][::group_size, :room], batch['prompt_lengths'][::group_size]
+  prompts = jnp.where(jnp.arange(room)[None] < lengths[:, None], prompts, decoding.pad_id)
+
+  def draw(params, config, hidden, sequence, count):
+    tokens = forced[sequence, count]
+    return tokens, _logprobs(adjusted_logits(params, config, decoding, hidden, count), tokens)
+
+  budgets = batch['action_mask'].sum(axis=1)
+  queue = functools.partial(_run_queue, group_size=group_size, decoding=decoding, num_slots=num_slots)
+  _, logprobs, _ = queue(params, config, prompts, lengths, budgets, draw)
+  logprobs = window(logprobs, -batch['prompt_lengths'], batch['tokens'].shape[1])
+  return jnp.where(batch['action_mask'], logprobs, 0)
+
+
+def _decode_in_slots(
+    params, config, prompts, prompt_lengths, keys, budgets, *, group_size, decoding, num_slots, speculation,
+    prompt_of_row,
+):
+  """A queue of rows through a few slots: tokens and log-probs [B, max_tokens], and columns [B]."""
+  keys = jnp.concatenate([keys, keys[:1]])  # an empty slot draws too, for nothing
+
+  def draw(params, config, hidden, sequence, count):
+    return draw_tokens(params, config, decoding, keys[sequence], hidden, count)
+
+  return _run_queue(
+      params, config, prompts, prompt_lengths, budgets, draw, group_size=group_size, decoding=decoding,
+      num_slots=num_slots, speculation=speculation, prompt_of_row=prompt_of_row,
+  )
+
+
+def _run_queue(
+    params, config, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots,
+    speculation=None, prompt_of_row=None,
+):
+  num_rows, columns = prompts.shape[0] * group_size, prompts.shape[1] + decoding.max_tokens
+  bank = slots.read_prompts(params, config, prompts, prompt_lengths, columns=columns)
+  queue = slots.fresh(prompt_lengths, budgets, group_size=group_size, max_tokens=decoding.max_tokens)
+  if prompt_of_row is not None:
+    queue = queue._replace(beginnings=prompt_of_row, prompt_lengths=prompt_lengths[prompt_of_row])
+  begun = slots.begin(config, bank, queue, num_slots=min(num_slots, num_rows))
+  if speculation is None:
+    draw = functools.partial(draw, params, config)
+    end, counted = slots.run(params, config, bank, queue, begun, draw, decoding.is_eos), {}
+  else:
+    end, tally = speculate.run(
+        params, config, bank, queue, begun, draw, decoding.is_eos, speculation=speculation, beginnings=prompts
+    )
+    counted = tally.describe(end)
+  return end.tokens[:-1], end.logprobs[:-1], counted
+
+
+def draw_tokens(params, config, decoding, keys, hidden, column):
+  """One token a row, and its log-probability under the distribution that it was drawn from.
+
+  Args:
+    params: of the policy.
+    config: its shape.
+    decoding: how to draw.
+    keys: [B], one a sequence; the noise is fold_in(key, column).
+    hidden: [B, D] states that predict the tokens.
+    column: [] or [B] int32, how many tokens the row has drawn before.
+  Returns:
+    [B] int32 and [B] float32.
+  """
+  column = jnp.broadcast_to(column, hidden.shape[:1])
+  return draw(decoding, keys, adjusted_logits(params, config, decoding, hidden, column), column)
+
+
+def draw(decoding, keys, logits, column):
+  """One token a row from adjusted logits [B, V], and its log-probability; the rest as for `draw_tokens`."""
+  if decoding.temperature == 0:
+    tokens = jnp.argmax(logits, axis=-1)
+  else:
+    keys = jax.vmap(jax.random.fold_in)(keys, column)
+    if decoding.sampler == 'inverse_cdf':
+      tokens = inverse_cdf(logits, jax.vmap(jax.random.uniform)(keys))
+    else:
+      tokens = jax.vmap(jax.random.categorical)(keys, logits)
+  return tokens.astype(jnp.int32), _logprobs(logits, tokens)
+
+
+def adjusted_logits(params, config, decoding, hidden, column):
+  """[B, V] logits of the distributions that are drawn from, `column` [B] tokens into the rows."""
+  may_end = (column >= decoding.min_tokens)[:, None]
+  return decoding.adjust(transformer.logits(params, config, hidden), may_end=may_end)
+
+
+def _logprobs(logits, tokens):
+  return jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[:, None], axis=-1)[:, 0]
+
+
+def as_rows(prompts, lengths, group_size, out_tokens, out_logprobs, budgets, decoding) -> Batch:
+  """Prompts and completions joined into contiguous rows: completion token i stands at length + i.
+
+  Args:
+    prompts: [P, Tp] int32.
+    lengths: [B] int32, of the prompt of each row, B = P * group_size.
+    group_size: rows a prompt.
+    out_tokens: [B, max_tokens] int32; what stands behind an end token does not matter.
+    out_logprobs: [B, max_tokens] float32.
+    budgets: [B] int32, the most actions of each row.
+    decoding: which tokens end a row.
+  Returns:
+    The batch that `sample` describes.
+  """
+  num_rows, max_tokens = out_tokens.shape
+  prompts = jnp.repeat(prompts, group_size, axis=0)
+  is_eos = decoding.is_eos(out_tokens)
+  ended = jnp.cumsum(is_eos, axis=1) - is_eos > 0  # behind the first end
+  columns = jnp.arange(prompts.shape[1] + max_tokens)[None]
+  index = columns - lengths[:, None]  # [B, T]: which completion token stands here
+  inside = (index >= 0) & (index < budgets[:, None])
+  pick = lambda x: jnp.take_along_axis(x, jnp.clip(index, 0, max_tokens - 1), axis=1)
+  action_mask = inside & ~pick(ended)
+  prompt_tokens = jnp.pad(prompts, ((0, 0), (0, max_tokens)))
+  valid = (columns < lengths[:, None]) | action_mask
+  tokens = jnp.where(index < 0, prompt_tokens, jnp.where(action_mask, pick(out_tokens), decoding.pad_id))
+  return {
+      'tokens': tokens,
+      'valid': valid,
+      'action_mask': action_mask,
+      'prompt_lengths': lengths,
+      'turns': jnp.where(index < 0, -1, 0),
+      'groups': jnp.repeat(jnp.arange(num_rows // group_size), group_size),
+      'truncated': ~jnp.any(is_eos & (jnp.arange(max_tokens)[None] < budgets[:, None]), axis=1),
+      'sampler_logprobs': jnp.where(action_mask, pick(out_logprobs), 0),
+  }
+
+
+def actions(batch: Batch, array: jax.Array, num_columns: int) -> jax.Array:
+  """[B, num_columns, ...]: the columns of `array` [B, T, ...] from each row's first action on."""
+  return window(array, batch['prompt_lengths'], num_columns)
+
+
+def completions_of(batch: Batch, decoding: Decoding) -> jax.Array:
+  """[B, max_tokens] int32: what the rows of a batch say, and padding behind it."""
+  return actions(
+      batch, jnp.where(batch['action_mask'], batch['tokens'], decoding.pad_id), decoding.max_tokens
+  )
+
+
+def score(
+    params: transformer.Params,
+    config: TransformerConfig,
+    batch: Batch,
+    *,
+    decoding: Decoding,
+    chunk_size: int,
+    packing: Packing | None = None,
+) -> tuple[jax.Array, jax.Array]:
+  """Log-probabilities of the actions, and the entropy of the distributions that they were drawn from.
+
+  Only the columns in which actions can stand (`max_tokens` behind the prompt) go through the output matrix;
+  packed, only the actions themselves.
+
+  Args:
+    params: of the model that is asked.
+    config: its shape.
+    batch: rows with `tokens, action_mask, prompt_lengths`.
+    decoding: as the sampler's; temperature and filters apply here too.
+    chunk_size: tokens whose logits exist at one time.
+    packing: how rows are put together, so that no padding is computed; as they are if not given. The rows
+      then need `valid` and `groups` too.
+  Returns:
+    [B, T] float32 log-probs and entropies in nats; zero where `action_mask` is False.
+  Raises:
+    ValueError: a row does not fit a packed row.
+  """
+  if packing is not None:
+    layout = packings.lay_out(batch, packing)
+    function = functools.partial(_score_packed, config=config, decoding=decoding, chunk_size=chunk_size)
+    scores = packings.over_cells(function, params, layout, packing)
+    return packings.back(scores['logprobs'], layout), packings.back(scores['entropy'], layout)
+  hidden, _ = transformer.forward(params, config, batch['tokens'])
+  return score_hidden(params, config, batch, hidden, decoding=decoding, chunk_size=chunk_size)
+
+
+def score_hidden(
+    params: transformer.Params,
+    config: TransformerConfig,
+    batch: Batch,
+    hidden: jax.Array,
+    *,
+    decoding: Decoding,
+    chunk_size: int,
+) -> tuple[jax.Array, jax.Array]:
+  """What `score` says of rows that were read already: `hidden` [B, T, D], the rest as there."""
+  tokens, mask = batch['tokens'], batch['action_mask']
+  num_rows, length = tokens.shape
+  # Column t is predicted by the hidden state of column t - 1.
+  predicting = window(hidden, batch['prompt_lengths'] - 1, decoding.max_tokens)
+  targets = window(tokens, batch['prompt_lengths'], decoding.max_tokens)
+
+  def statistics(columns: slice, may_end: bool):
+    x = linear_logprob(
+        predicting[:, columns].reshape(-1, config.width),
+        transformer.unembedding(params),
+        targets[:, columns].reshape(-1),
+        chunk_size=chunk_size,
+        adjust=_adjust(config, decoding, may_end),
+    )
+    return x.logprobs.reshape(num_rows, -1), x.entropy.reshape(num_rows, -1)
+
+  # The sampler could not end a row in its first columns; there it drew from another distribution.
+  first, last = decoding.min_tokens, decoding.max_tokens
+  parts = ((slice(0, first), False), (slice(first, last), True))
+  parts = [statistics(*part) for part in parts if part[0].start < part[0].stop]
+  spread = lambda x: window(x, -batch['prompt_lengths'], length)
+  logprobs, entropy = (spread(jnp.concatenate(x, axis=1)) for x in zip(*parts, strict=True))
+  return jnp.where(mask, logprobs, 0), jnp.where(mask, entropy, 0)
+
+
+def _adjust(config, decoding, may_end: bool):
+  """From the products of the output matrix to the logits of the distribution that was sampled."""
+  return lambda logits, targets: decoding.adjust(
+      transformer.softcap(logits, config.logit_softcap), targets, may_end=may_end
+  )
+
+
+def _score_packed(params, layout: Layout, *, config, decoding, chunk_size) -> dict[str, jax.Array]:
+  """Log-probs and entropies [rows, C] of the actions in packed rows."""
+  hidden, _ = transformer.forward(params, config, layout.tokens, layout.places)
+  rows = jnp.arange(hidden.shape[0])[:, None] * hidden.shape[1]
+  hidden, sources = hidden.reshape(-1, config.width), (rows + layout.sources).reshape(-1)
+  targets, index = layout.tokens.reshape(-1), layout.action_index.reshape(-1)
+  # The sampler could not end a row in its first columns; there it drew from another distribution.
+  early, late = (index >= 0) & (index < decoding.min_tokens), index >= decoding.min_tokens
+  parts = [(late & (index >= 0), True)] + [(early, False)] * (decoding.min_tokens > 0)
+  total = None
+  for counted, may_end in parts:
+    order = jnp.argsort(~counted, stable=True)  # what counts comes first: the rest costs nothing
+    x = linear_logprob(
+        hidden[sources[order]], transformer.unembedding(params), targets[order],
+        chunk_size=chunk_size, adjust=_adjust(config, decoding, may_end), num_counted=counted.sum(),
+    )
+    back = lambda values, order=order, counted=counted: jnp.where(
+        counted, values[jnp.argsort(order)], 0
+    ).reshape(layout.tokens.shape)
+    scores = {'logprobs': back(x.logprobs), 'entropy': back(x.entropy)}
+    total = scores if total is None else jax.tree.map(jnp.add, total, scores)
+  return total

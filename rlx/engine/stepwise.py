@@ -1,0 +1,168 @@
+"""Decoding in step, for samplers that read more than the token which they drew.
+
+`sample.py` knows how a language model is read; here the caller does. What it carries from token to token,
+what it makes of the last one and what it wants recorded are its own; when a row ends, where its noise comes
+from and what its log-probs are of is the same for all.
+
+`run` is that loop. `together` is the loop for several decoders that make one distribution, and `base_logits`
+computes what each of them said of finished rows again.
+"""
+
+from collections.abc import Callable
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from rlx.engine import sample
+from rlx.engine.columns import window
+from rlx.engine.sample import Decoding
+from rlx.models import transformer
+from rlx.models.transformer import TransformerConfig
+from rlx.types import Batch, Models
+
+# (state, tokens [B], logits [B, V] that they were drawn from, column []) -> (logits, state, record).
+Advance = Callable[[Any, jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any, Any]]
+# (hidden states [B, D] of each model, column [B]) -> adjusted logits [B, V].
+Mix = Callable[[dict[str, jax.Array], jax.Array], jax.Array]
+
+
+def run(
+    logits: jax.Array, state: Any, advance: Advance, key: jax.Array, *, decoding: Decoding, greedy: bool
+) -> tuple[jax.Array, jax.Array, Any]:
+  """All rows token by token, until the last one has ended.
+
+  Args:
+    logits: [B, V] adjusted logits of the first tokens.
+    state: what `advance` carries.
+    advance: reads token number `column` of every row: adjusted logits of the next one, its state, and what is
+      to be recorded of the token that was read, a tree of arrays [B, ...].
+    key: the noise; that of a token is fold_in(fold_in(key, row), column), as in `sample.sample`.
+    decoding: when a row ends, and which sampler draws.
+    greedy: take the likeliest tokens, whatever `decoding` says.
+  Returns:
+    Tokens and log-probs [B, max_tokens], and records [B, max_tokens, ...] of the tokens that were read; zeros
+    for the others, the last column among them.
+  """
+  num_rows, columns = logits.shape[0], decoding.max_tokens
+  keys = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(num_rows))
+  choice = dataclasses.replace(decoding, temperature=0.0) if greedy else decoding
+  draw = lambda logits, column: sample.draw(choice, keys, logits, jnp.full(num_rows, column))
+  write = lambda array, column, x: jax.lax.dynamic_update_slice_in_dim(array, x[:, None], column, axis=1)
+
+  tokens, logprobs = draw(logits, 0)
+  recorded = jax.eval_shape(advance, state, tokens, logits, jnp.int32(0))[2]
+  out = (
+      write(jnp.full((num_rows, columns), decoding.pad_id, jnp.int32), 0, tokens),
+      write(jnp.zeros((num_rows, columns), jnp.float32), 0, logprobs),
+      jax.tree.map(lambda x: jnp.zeros((num_rows, columns, *x.shape[1:]), x.dtype), recorded),
+  )
+
+  def unfinished(carry):
+    column, _, _, done, *_ = carry
+    return (column < columns) & ~jnp.all(done)
+
+  def step(carry):
+    column, tokens, logits, done, state, (out_tokens, out_logprobs, records) = carry
+    logits, state, record = advance(state, tokens, logits, column - 1)
+    records = jax.tree.map(lambda a, x: write(a, column - 1, x), records, record)
+    tokens, logprobs = draw(logits, column)
+    tokens = jnp.where(done, decoding.pad_id, tokens)
+    out_tokens = write(out_tokens, column, tokens)
+    out_logprobs = write(out_logprobs, column, jnp.where(done, 0, logprobs))
+    done |= decoding.is_eos(tokens)
+    return column + 1, tokens, logits, done, state, (out_tokens, out_logprobs, records)
+
+  carry = (jnp.int32(1), tokens, logits, decoding.is_eos(tokens), state, out)
+  return jax.lax.while_loop(unfinished, step, carry)[-1]
+
+
+def together(
+    models: Models,
+    configs: dict[str, TransformerConfig],
+    prompts: jax.Array,
+    prompt_lengths: jax.Array,
+    key: jax.Array,
+    mix: Mix,
+    *,
+    group_size: int,
+    decoding: Decoding,
+    greedy: bool,
+) -> Batch:
+  """`sample.sample` of a distribution that several decoders make together; all rows are decoded at once.
+
+  Args:
+    models: over the same vocabulary.
+    configs: shape of each model that is read.
+    prompts: [P, Tp] int32, contiguous from column 0.
+    prompt_lengths: [P] int32, at least 1.
+    key: the noise of the whole batch.
+    mix: the distribution of the next tokens, from what each model of `configs` makes of those before.
+    group_size: samples a prompt.
+    decoding: when a row ends, and which sampler draws; temperature and filters are applied in `mix`.
+    greedy: take the likeliest tokens.
+  Returns:
+    The batch that `sample.sample` describes; `sampler_logprobs` are of what `mix` says.
+  Raises:
+    ValueError: prompt and completion do not fit the context of one of them.
+  """
+  for config in configs.values():
+    sample.check_context(config, decoding, prompts.shape[1])
+  lengths = jnp.repeat(prompt_lengths, group_size)
+  num_rows = lengths.shape[0]
+  read = {name: transformer.forward(models[name], config, prompts) for name, config in configs.items()}
+  last = lambda x: jnp.take_along_axis(x, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
+  hidden = {name: jnp.repeat(last(x), group_size, axis=0) for name, (x, _) in read.items()}
+  logits_at = lambda hidden, column: mix(hidden, jnp.full(num_rows, column))
+
+  def advance(caches, tokens, logits, column):
+    del logits
+    new = {
+        name: transformer.decode(
+            models[name], config, tokens, column, prompt_lengths, read[name][1], caches[name]
+        )
+        for name, config in configs.items()
+    }
+    hidden, caches = ({name: x[i] for name, x in new.items()} for i in (0, 1))
+    return logits_at(hidden, column + 1), caches, ()
+
+  room = lambda config: transformer.empty_cache(config, num_rows, decoding.max_tokens)
+  caches = {name: room(config) for name, config in configs.items()}
+  tokens, logprobs, _ = run(logits_at(hidden, 0), caches, advance, key, decoding=decoding, greedy=greedy)
+  budgets = jnp.full(num_rows, decoding.max_tokens)
+  return sample.as_rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding)
+
+
+def predicting(
+    params: transformer.Params, config: TransformerConfig, batch: Batch, *, decoding: Decoding
+) -> jax.Array:
+  """The hidden states behind which an action can stand.
+
+  Args:
+    params: of the model that reads.
+    config: its shape.
+    batch: rows with `tokens, prompt_lengths`.
+    decoding: how many actions a row may have.
+  Returns:
+    [B, max_tokens, D]; entry n is the one that predicts action number n.
+  """
+  hidden, _ = transformer.forward(params, config, batch['tokens'])
+  return window(hidden, batch['prompt_lengths'] - 1, decoding.max_tokens)
+
+
+def base_logits(
+    params: transformer.Params, config: TransformerConfig, batch: Batch, *, decoding: Decoding
+) -> jax.Array:
+  """Adjusted logits at the places of a row where an action can stand, [B, max_tokens, V] float32.
+
+  Args:
+    params: of the policy.
+    config: its shape.
+    batch: rows with `tokens, prompt_lengths`.
+    decoding: as the sampler's.
+  """
+  logits = transformer.logits(params, config, predicting(params, config, batch, decoding=decoding))
+  may_end = jnp.arange(decoding.max_tokens)[None, :, None] >= decoding.min_tokens
+  return decoding.adjust(logits, may_end=may_end)

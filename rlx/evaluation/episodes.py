@@ -1,0 +1,88 @@
+"""What a policy earns in an environment: whole episodes, from fresh starts that are the same for every run.
+
+The numbers are mean and worst of the undiscounted returns, and the score between a random policy (0) and an
+expert (100). Those of many runs are put together by `aggregates.py`.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from rlx.envs.control.environment import Environment
+from rlx.evaluation.text import Evaluation
+from rlx.models.networks import Policy
+
+_EPISODES_SEED = 0
+
+
+def episodes(env: Environment, policy: Policy, *, episodes: int, max_steps: int) -> Evaluation:
+  """Episodes in which the policy does what it thinks best (`Policy.mode`).
+
+  Args:
+    env: one environment.
+    policy: what is examined.
+    episodes: how many, side by side.
+    max_steps: after which an episode that has not ended is left; those are `eval/unfinished`.
+  """
+  act = lambda params, observations, key: policy.mode(params, observations)
+  return _played(env, act, episodes, max_steps)
+
+
+def sampled_episodes(env: Environment, policy: Policy, *, episodes: int, max_steps: int) -> Evaluation:
+  """`episodes` in which the policy acts as it does in training (`Policy.sample`)."""
+  act = lambda params, observations, key: policy.sample(params, observations, key)[0]
+  return _played(env, act, episodes, max_steps)
+
+
+def _played(env, act, num_episodes, max_steps) -> Evaluation:
+  if min(num_episodes, max_steps) < 1:
+    raise ValueError(f'episodes={num_episodes}, max_steps={max_steps}: at least 1 each')
+
+  def ask(params):
+    played = play(env, act, params, jax.random.key(_EPISODES_SEED), num_episodes, max_steps)
+    metrics = {f'eval/{name}': x.mean() for name, x in played.items()}
+    return {
+        **metrics,
+        'eval/return_worst': played['return'].min(),
+        'eval/score': env.score(played['return'].mean()),
+    }
+
+  def read(answer):
+    return {name: float(x) for name, x in answer.items()}, []
+
+  return Evaluation(ask=ask, read=read)
+
+
+def play(env: Environment, act, params, key: jax.Array, num: int, max_steps: int) -> dict[str, jax.Array]:
+  """Plays one episode in each of `num` environments.
+
+  Args:
+    env: one environment.
+    act: `(params, observations [num, ...], key) -> actions`.
+    params: of the policy.
+    key: of the starts, the policy and the world.
+    num: environments.
+    max_steps: when to stop in any case.
+  Returns:
+    [num] float32 each: `return` (undiscounted), `length`, `unfinished`, and the `info` of the last steps.
+  """
+  reset_key, steps_key = jax.random.split(key)
+  states, observations = jax.vmap(env.reset)(jax.random.split(reset_key, num))
+
+  def step(carry, key):
+    states, observations, alive, total, length, info = carry
+    action_key, env_key = jax.random.split(key)
+    actions = act(params, observations, action_key)
+    new = jax.vmap(env.step)(states, actions, jax.random.split(env_key, num))
+    total = total + jnp.where(alive, new.reward, 0)
+    info = jax.tree.map(lambda a, b: jnp.where(alive, a, b), new.info, info)
+    carry = (new.state, new.observation, alive & ~new.ended, total, length + alive, info)
+    return carry, None
+
+  one = jax.tree.map(lambda x: x[0], states)
+  action = jax.eval_shape(act, params, observations, key)
+  new = jax.eval_shape(env.step, one, jax.ShapeDtypeStruct(action.shape[1:], action.dtype), key)
+  info = {name: jnp.zeros(num) for name in new.info}
+  carry = (states, observations, jnp.ones(num, bool), jnp.zeros(num), jnp.zeros(num), info)
+  carry, _ = jax.lax.scan(step, carry, jax.random.split(steps_key, max_steps))
+  _, _, alive, total, length, info = carry
+  return {'return': total, 'length': length, 'unfinished': alive.astype(jnp.float32), **info}

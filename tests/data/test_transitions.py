@@ -1,0 +1,200 @@
+"""Data sets: what is read off them, files, and what a config can name."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+from ml_collections import ConfigDict
+import numpy as np
+import pytest
+
+from experiments import launch
+from rlx import config as configs
+from rlx.data import transitions as datasets
+from rlx.envs.control.pendulum import pendulum
+from rlx.rollout.control.offline import offline
+
+ENV = pendulum(max_steps=6)
+
+
+@pytest.fixture(scope='module')
+def rows():
+  return datasets.random(ENV, num_envs=3, num_steps=10, discount=0.5, seed=0)
+
+
+def test_episodes_are_cut_where_they_end(rows):
+  episodes = datasets.trajectories(rows)
+  assert [len(e['rewards']) for e in episodes] == [6, 4] * 3, 'the limit is 6 steps, a stream has 10'
+  starts = np.flatnonzero(datasets.episode_starts(rows))
+  np.testing.assert_array_equal(starts, [0, 6, 10, 16, 20, 26])
+  np.testing.assert_array_equal(np.concatenate([e['rewards'] for e in episodes]), rows['rewards'])
+
+
+def test_a_last_episode_without_an_end_is_one_too():
+  columns = {'rewards': jnp.arange(3.0), 'terminated': jnp.array([True, False, False])}
+  columns['truncated'] = jnp.zeros(3, bool)
+  assert [list(e['rewards']) for e in datasets.trajectories(columns)] == [[0.0], [1.0, 2.0]]
+
+
+def test_returns_to_go_by_hand():
+  columns = {
+      'rewards': jnp.array([1.0, 2.0, 4.0, 8.0]),
+      'terminated': jnp.array([False, True, False, False]),
+      'truncated': jnp.array([False, False, False, True]),
+  }
+  np.testing.assert_allclose(datasets.returns_to_go(columns, discount=0.5), [2.0, 2.0, 8.0, 8.0])
+
+
+def test_a_file_gives_back_what_was_saved(rows, tmp_path):
+  path = tmp_path / 'set'
+  datasets.save(path, rows, {'environment': {'name': 'pendulum'}, 'step': 3})
+  again, description = datasets.load(path)
+  assert description == {'environment': {'name': 'pendulum'}, 'step': 3}
+  assert again.keys() == rows.keys()
+  for name in rows:
+    assert again[name].dtype == rows[name].dtype
+    np.testing.assert_array_equal(again[name], rows[name])
+  assert [path.name for path in tmp_path.iterdir()] == ['set'], 'no suffix is added'
+
+
+def written(path, arrays):
+  with path.open('wb') as file:
+    np.savez(file, **arrays)
+
+
+def bad_file(kind, rows, path):
+  if kind == 'missing':
+    return 'cannot be read'
+  if kind == 'text':
+    path.write_text('hello')
+    return 'cannot be read'
+  arrays = {name: np.asarray(x) for name, x in rows.items()}
+  if kind == 'header':
+    written(path, arrays)
+    return 'no header'
+  header = json.dumps({'format': 2 if kind == 'format' else 1})
+  if kind == 'column':
+    del arrays['terminated']
+  if kind == 'dtype':
+    arrays['terminated'] = arrays['terminated'].astype(np.float32)
+  if kind == 'length':
+    arrays['rewards'] = arrays['rewards'][:-1]
+  written(path, {'header': np.array(header), **arrays})
+  return {'format': 'format 2', 'column': "['terminated']", 'dtype': 'float32', 'length': 'first axis'}[kind]
+
+
+@pytest.mark.parametrize('kind', ['missing', 'text', 'header', 'format', 'column', 'dtype', 'length'])
+def test_a_file_that_is_none_is_one_line(kind, rows, tmp_path):
+  expected = bad_file(kind, rows, tmp_path / 'set')
+  with pytest.raises(ValueError) as error:
+    datasets.load(tmp_path / 'set')
+  assert expected in str(error.value) and '\n' not in str(error.value)
+
+
+def test_a_column_that_is_missing_is_not_saved(rows, tmp_path):
+  with pytest.raises(ValueError, match='truncated'):
+    datasets.save(tmp_path / 'set', {k: v for k, v in rows.items() if k != 'truncated'}, {})
+  assert not list(tmp_path.iterdir())
+
+
+# --- in configs ---------------------------------------------------------------------------------------------
+
+
+def config(data):
+  config = configs.load('experiments/configs/offline/bc_pointmass.py:smoke').unlock()
+  config.data = ConfigDict(data)
+  return config
+
+
+def drawn(data):
+  run = configs.build(config(data))
+  return run.stages[0].rollout.data
+
+
+RANDOM = {'name': 'random', 'num_envs': 2, 'num_steps': 5, 'discount': 0.9, 'seed': 1}
+SAME = {**RANDOM, 'name': 'rlx.data.transitions.random'}
+
+
+@pytest.mark.slow
+def test_a_config_names_its_data(tmp_path):
+  made = drawn(RANDOM)
+  assert made['rewards'].shape == (10,) and 'returns_to_go' in made
+  both = drawn({'name': 'mixture', 'first': SAME, 'second': {**SAME, 'seed': 2}})
+  np.testing.assert_array_equal(both['rewards'][:10], made['rewards'])
+  assert both['rewards'].shape == (20,) and not (both['actions'][10:] == made['actions']).all()
+  datasets.save(tmp_path / 'set', made, {})
+  again = drawn({'name': 'file', 'path': str(tmp_path / 'set'), 'discount': 0.9})
+  np.testing.assert_array_equal(again['returns_to_go'], made['returns_to_go'])
+
+
+def test_a_file_of_another_environment_is_refused(rows, tmp_path):
+  datasets.save(tmp_path / 'set', rows, {'environment': 'pendulum'})
+  with pytest.raises(configs.ConfigError, match='pendulum'):
+    drawn({'name': 'file', 'path': str(tmp_path / 'set'), 'discount': 0.9})
+
+
+def test_data_that_nobody_asks_for_are_an_error():
+  path = 'experiments/configs/control/sac_pendulum.py:smoke'
+  online = configs.load(path).unlock()
+  online.data = ConfigDict(RANDOM)
+  with pytest.raises(configs.ConfigError, match='dataset'):
+    configs.build(online)
+
+
+def test_offline_draws_rows_of_the_set(rows):
+  rollout = offline(rows, batch_size=50)
+  batch, world = rollout({}, {'data': rows}, jax.random.key(0))
+  assert world == {} and batch['rewards'].shape == (50,)
+  assert set(np.asarray(batch['rewards'])) <= set(np.asarray(rows['rewards']))
+
+
+# --- rlx make-dataset ---------------------------------------------------------------------------------------
+
+
+def make(*arguments):
+  return launch.main(['make-dataset', *arguments])
+
+
+def test_make_dataset_of_random_actions(tmp_path, capsys):
+  output = tmp_path / 'random.npz'
+  code = make(
+      '--config=experiments/configs/control/sac_pendulum.py:smoke', '--source=random', '--num_envs=2',
+      '--num_steps=5', f'--output={output}',
+  )
+  assert code == launch.EXIT_DONE and '10 transitions, 2 episodes' in capsys.readouterr().out
+  _, description = datasets.load(output)
+  assert description['environment']['name'] == 'pendulum' and description['step'] is None
+
+
+@pytest.mark.slow
+def test_make_dataset_of_a_run(tmp_path, capsys):
+  """What a policy does and what the store of its run remembers, in order."""
+  workdir = tmp_path / 'run'
+  path = 'experiments/configs/control/sac_pendulum.py:smoke'
+  options = ['--config.rollout.num_envs=2', '--config.env.max_steps=5']
+  assert launch.main([f'--config={path}', f'--workdir={workdir}', '--quiet', *options]) == launch.EXIT_DONE
+  for source, num in (('sampled', 12), ('mode', 12), ('replay', 16 + 2 * 4)):
+    output = tmp_path / source
+    assert make(
+        f'--workdir={workdir}', f'--source={source}', '--num_envs=2', '--num_steps=6', f'--output={output}'
+    ) == launch.EXIT_DONE
+    rows, description = datasets.load(output)
+    assert rows['rewards'].shape == (num,) and description['step'] == 4
+    for episode in datasets.trajectories(rows):  # what follows a step is what the next one begins with
+      assert len(episode['rewards']) <= 5
+      np.testing.assert_array_equal(episode['next_observations'][:-1], episode['observations'][1:])
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'what'),
+    [
+        (['--source=random'], 'either'),
+        (['--source=mode', '--config=experiments/configs/control/sac_pendulum.py:smoke'], 'workdir'),
+        (['--source=mode', '--workdir=nowhere'], 'holds no run'),
+        (['--source=random', '--config=experiments/configs/quickstart/arithmetic.py:smoke'], 'env'),
+    ],
+)
+def test_make_dataset_says_what_is_wrong(arguments, what, tmp_path, capsys):
+  assert make(*arguments, f'--output={tmp_path}/x') == launch.EXIT_DO_NOT_RETRY
+  message = capsys.readouterr().err
+  assert what in message and message.count('\n') == 1
