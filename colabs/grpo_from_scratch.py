@@ -24,14 +24,14 @@ import jax.numpy as jnp
 import optax
 
 from rlx.envs.sorting import sorting
-from rlx.models import transformer
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 
 task = sorting(length=3, held_out_share=0.1)
-config = TransformerConfig(
+model = LanguageModel(TransformerConfig(
     vocab_size=task.vocab_size, num_layers=2, width=32, num_heads=4, num_kv_heads=4, head_size=8, mlp_size=64,
     context_length=16,
-)
+))
 NUM_PROMPTS, GROUP, MAX_TOKENS, CLIP = 16, 8, task.answer_columns, 0.2
 optimizer = optax.adam(3e-3)
 
@@ -48,8 +48,8 @@ def sample(params, prompts, key):
   mask = jnp.zeros(tokens.shape, bool)
   for i in range(MAX_TOKENS):
     column = prompts.shape[1] + i
-    hidden, _ = transformer.forward(params, config, tokens)
-    logits = transformer.logits(params, config, hidden[:, column - 1])
+    hidden, _ = model.forward(params, tokens)
+    logits = model.logits(params, hidden[:, column - 1])
     drawn = jax.vmap(lambda k, row: jax.random.categorical(jax.random.fold_in(k, i), row))(keys, logits)
     tokens = tokens.at[:, column].set(jnp.where(done, 0, drawn))
     mask = mask.at[:, column].set(~done)
@@ -63,8 +63,8 @@ def sample(params, prompts, key):
 
 # %%
 def action_logprobs(params, tokens, mask):
-  hidden, _ = transformer.forward(params, config, tokens)
-  logprobs = jax.nn.log_softmax(transformer.logits(params, config, hidden[:, :-1]))
+  hidden, _ = model.forward(params, tokens)
+  logprobs = jax.nn.log_softmax(model.logits(params, hidden[:, :-1]))
   picked = jnp.take_along_axis(logprobs, tokens[:, 1:, None], axis=-1)[..., 0]
   return jnp.where(mask, jnp.pad(picked, ((0, 0), (1, 0))), 0)
 
@@ -131,7 +131,7 @@ def imitate(params, opt_state, key):
 
 
 init_key, run_key = jax.random.split(jax.random.key(0))
-params = transformer.init(init_key, config)
+params = model.init(init_key)
 opt_state = optimizer.init(params)
 for i in range(25):
   params, opt_state = imitate(params, opt_state, jax.random.fold_in(init_key, i))
@@ -149,8 +149,9 @@ assert sum(history[-20:]) / 20 > history[0] + 0.2
 
 # %%
 from rlx.algorithms.grpo import grpo
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
+from rlx.losses.anchors import no_kl
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
 from rlx.step import make_train_step, repeat
@@ -160,11 +161,10 @@ decoding = Decoding(
     max_tokens=MAX_TOKENS, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
     pad_id=0,
 )
+policy = Speaker(model=model, decoding=decoding, scoring=Scoring(chunk_tokens=256, packing=None))
 algorithm = grpo(
-    prompts.completions(task, config, decoding, batch_size=NUM_PROMPTS * GROUP, group_size=GROUP, num_slots=0),
-    verifier(task, decoding),
-    lambda params, batch: engine.score(params, config, batch, decoding=decoding, chunk_size=256),
-    clip_low=CLIP, clip_high=CLIP, kl_coef=0.0, entropy_coef=0.0,
+    prompts.completions(task, policy, batch_size=NUM_PROMPTS * GROUP, group_size=GROUP, num_slots=0),
+    verifier(task, policy), policy, no_kl(), clip_low=CLIP, clip_high=CLIP, entropy_coef=0.0,
 )
 start = {'policy': beginning}
 state = State(

@@ -20,7 +20,6 @@
 # %%
 import os
 
-import jax
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -28,6 +27,7 @@ from rlx import config as configs
 from rlx.data import transitions as datasets
 from rlx.evaluation import aggregates
 from rlx.run import train
+from rlx.run.build import build
 
 # Notebooks run in their own folder; configs are named from the top of the repository.
 if not os.path.exists('experiments'):
@@ -39,7 +39,7 @@ FOLDER = 'experiments/configs/offline'
 # **The records.** A data set is a batch of transitions, the steps of an episode one behind the other.
 
 # %%
-run = configs.build(configs.load(f'{FOLDER}/bc_pointmass.py'))
+run = build(configs.load(f'{FOLDER}/bc_pointmass.py'))
 data = run.stages[0].rollout.data
 print({name: column.shape for name, column in data.items()})
 whole = [x for x in datasets.trajectories(data) if len(x['rewards']) == run.config.env.max_steps]
@@ -56,16 +56,17 @@ def learn(path):
   """Train steps, and the returns of every seed's policy after them: [points], [points, seeds]."""
   config = configs.load(path)
   config.population.size = SEEDS
-  run = configs.build(config)
-  stage, ask = run.stages[0], jax.jit(jax.vmap(run.evaluation.ask))
+  run = build(config)
+  stage = run.stages[0]
+  ask = train.make_ask(run, stage, run.evals[0])
   state = train.begin(run, 0, {}, 0)
-  dispatch = train.make_dispatch(run, stage)
+  dispatch = stage.program.dispatch
   steps, returns = [], []
   for at_step in range(0, stage.num_steps + 1, run.log.steps_per_dispatch):
     if at_step:
       state, _ = dispatch(state, stage.rollout.data)
     steps.append(at_step)
-    returns.append(np.asarray(ask(state.params['policy'])['eval/return']))
+    returns.append(np.asarray(ask(state.models, state.world, {})['return']))
   return steps, np.array(returns)
 
 

@@ -64,7 +64,7 @@ def digits(completions, log_metric, **columns):
 config = gsm8k_grpo.get_config(f'smoke,model={folder}/model')
 config.sft.steps = config.steps = 20
 config.log.steps_per_dispatch = 5
-config.eval.every = config.checkpoint.every = 10
+config.evals.held_out.every = config.checkpoint.every = 10
 config.sft.optimizer.warmup_steps = config.optimizer.warmup_steps = 5
 config.optimizer.learning_rate = 1e-3
 config.rollout.batch_size = 64

@@ -26,10 +26,11 @@ import optax
 from rlx import reductions
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.sft import sft
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.sorting import sorting
-from rlx.models import transformer
+from rlx.losses.anchors import no_kl
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
@@ -46,28 +47,29 @@ for prompt, solution in zip(problems['prompts'], problems['solutions'], strict=T
   print(task.decode(prompt), '->', task.decode(solution))
 
 # %% [markdown]
-# **A model** is a function over a parameter tree; the tree is a nested dict.
+# **A model** is a record of functions over a parameter tree; the tree is a nested dict.
 
 # %%
-config = TransformerConfig(
+model = LanguageModel(TransformerConfig(
     vocab_size=task.vocab_size, num_layers=2, width=32, num_heads=4, num_kv_heads=4, head_size=8, mlp_size=64,
     context_length=16,
-)
-params = transformer.init(jax.random.key(0), config)
+))
+params = model.init(jax.random.key(0))
 jax.tree.map(lambda x: x.shape, params['layers'])
 
 # %% [markdown]
-# **An algorithm** is a record of five functions: rollout, reward, advantage, loss, track.
+# **An algorithm** is a record of five functions: rollout, reward, advantage, loss, track. It asks for the model as a
+# speaker, which samples and scores; nothing holds it to a reference here.
 
 # %%
 decoding = Decoding(
     max_tokens=task.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
     eos_ids=(1,), pad_id=0,
 )
-rollout = prompts.completions(task, config, decoding, batch_size=128, group_size=8, num_slots=0)
-reward = verifier(task, decoding)
-score = lambda params, batch: engine.score(params, config, batch, decoding=decoding, chunk_size=256)
-algorithm = grpo(rollout, reward, score, clip_low=0.2, clip_high=0.2, kl_coef=0.0, entropy_coef=0.0)
+policy = Speaker(model=model, decoding=decoding, scoring=Scoring(chunk_tokens=256, packing=None))
+rollout = prompts.completions(task, policy, batch_size=128, group_size=8, num_slots=0)
+reward = verifier(task, policy)
+algorithm = grpo(rollout, reward, policy, no_kl(), clip_low=0.2, clip_high=0.2, entropy_coef=0.0)
 
 # %% [markdown]
 # **The state** is everything that may change. `collect` shows the batch that the next step will learn from.
@@ -78,7 +80,7 @@ optimizer = optax.adam(3e-3)
 
 def init(key):
   init_key, run_key = jax.random.split(key)
-  params = {'policy': transformer.init(init_key, config)}
+  params = {'policy': model.init(init_key)}
   return State(
       step=jnp.int32(0), params=params, slow={}, opt_state=optimizer.init(params), world={}, key=run_key
   )
@@ -123,7 +125,7 @@ def train(algorithm, population, num_steps):
   return jax.jit(jax.vmap(repeat(train_step, num_steps)))(population)
 
 
-supervised = sft(prompts.solutions(task, decoding, batch_size=128), score)
+supervised = sft(prompts.solutions(task, policy, batch_size=128), policy)
 population = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 3))
 population, _ = train(supervised, population, 25)
 population, metrics = train(mine, population, 200)

@@ -55,7 +55,7 @@ def read(runs: list[str], metric: str, against: str) -> list[Line]:
 
   Args:
     runs: working directories.
-    metric: such as `eval/return`.
+    metric: such as `eval/episodes/return`.
     against: `train steps`, or a metric whose sum over the run is the horizontal axis, such as `env/steps`.
   Raises:
     CommandError: a directory holds no run, or a run lacks a metric.
@@ -163,7 +163,7 @@ def _parser() -> argparse.ArgumentParser:
       description='Learning curves of runs, and how their configs differ.',
   )
   parser.add_argument('runs', nargs='+', metavar='RUN', help='working directories')
-  parser.add_argument('--metric', default='eval/return', help='default: eval/return')
+  parser.add_argument('--metric', default='eval/episodes/return', help='default: eval/episodes/return')
   parser.add_argument(
       '--against', default=TRAIN_STEPS, metavar='NAME',
       help=f'the horizontal axis: {TRAIN_STEPS} (default), or a metric that is summed, e.g. env/steps',

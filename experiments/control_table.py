@@ -17,6 +17,8 @@ import numpy as np
 from rlx import config as configs
 from rlx.evaluation import aggregates
 from rlx.run import train
+from rlx.run.build import build
+from rlx.run.stages import Run
 
 SEEDS = 10
 HEADER = """\
@@ -40,7 +42,7 @@ def row(path: str, seeds: int) -> str:
   config.population.size = seeds
   config.log.steps_per_dispatch = _largest_dispatch(config)
   began = time.monotonic()
-  run = configs.build(config)
+  run = build(config)
   returns, env_steps, num_steps = last_returns(run)
   seconds = time.monotonic() - began
   low, high = aggregates.bootstrap_interval(returns[:, None], aggregates.interquartile_mean)
@@ -52,7 +54,7 @@ def row(path: str, seeds: int) -> str:
   )
 
 
-def last_returns(run: configs.Run) -> tuple[np.ndarray, float, int]:
+def last_returns(run: Run) -> tuple[np.ndarray, float, int]:
   """Trains a population through all stages.
 
   Returns:
@@ -62,20 +64,21 @@ def last_returns(run: configs.Run) -> tuple[np.ndarray, float, int]:
   with jax.set_mesh(run.mesh):
     for index, stage in enumerate(run.stages):
       state = train.begin(run, index, models, num_steps)
-      dispatch, data = train.make_dispatch(run, stage), jax.device_put(stage.rollout.data)
+      data = jax.device_put(stage.rollout.data)
       for _ in range(stage.num_steps // run.log.steps_per_dispatch):
-        state, metrics = dispatch(state, data)
+        state, metrics = stage.program.dispatch(state, data, {})
         env_steps += float(metrics['env/steps'][0].sum()) if 'env/steps' in metrics else 0.0
       models, num_steps = state.models, num_steps + stage.num_steps
-    asked = jax.jit(jax.vmap(run.evaluation.ask))(run.stages[-1].policy(state.models))
-  return np.asarray(asked['eval/return']), env_steps, num_steps
+    episodes = next(exam for exam in run.evals if exam.name == 'episodes')
+    asked = train.make_ask(run, run.stages[-1], episodes)(state.models, state.world, {})
+  return np.asarray(asked['return']), env_steps, num_steps
 
 
 def _largest_dispatch(config) -> int:
   """Steps in one program: as many as divide the steps of every stage and what is done every so often."""
   stages = [config if name == 'main' else config[name] for name in config.stages]
-  counts = [stage.steps for stage in stages] + [config.eval.every, config.checkpoint.every]
-  return int(np.gcd.reduce(counts))
+  counts = [section.steps for section in stages] + [section.every for section in config.evals.values()]
+  return int(np.gcd.reduce([*counts, config.checkpoint.every]))
 
 
 if __name__ == '__main__':

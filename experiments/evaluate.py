@@ -76,33 +76,33 @@ def _answered(arguments) -> list[dict]:
   from rlx.data.dataset import dataset
   from rlx.names import resolve
 
-  speaker = talk.load(
+  talker = talk.load(
       arguments.model, adapter=arguments.adapter, context_length=arguments.context_length,
       dtype=arguments.dtype,
   )
   columns = {'prompt': arguments.prompt.replace('\\n', '\n')} if arguments.prompt else {}
   task = dataset(
       directory=arguments.model, train=arguments.data, held_out='', columns=columns, chat=arguments.chat,
-      system=arguments.system, max_prompt_tokens=speaker.config.context_length - arguments.max_tokens,
-      max_completion_tokens=speaker.config.context_length, malformed='strict',
+      system=arguments.system, max_prompt_tokens=talker.model.context_length - arguments.max_tokens,
+      max_completion_tokens=talker.model.context_length, malformed='strict',
   )
   numbers = np.arange(len(task.data['prompts']))[: arguments.problems or None]
-  decoding = speaker.decoding(
+  decoding = talker.decoding(
       max_tokens=arguments.max_tokens, temperature=arguments.temperature, top_k=arguments.top_k,
       top_p=arguments.top_p, chat=task.conversational,
   )
   prompts = [task.data['prompts'][i, : task.data['prompt_lengths'][i]] for i in numbers]
-  tokens = speaker.answer(
+  tokens = talker.answer(
       prompts, decoding, num_samples=arguments.samples, seed=arguments.seed, batch_size=arguments.batch_size
   )
   correct = _score(arguments, task, numbers, tokens)
   extract = resolve(arguments.answer, 'rlx.rewards') if arguments.answer else None
   rows = []
   for i, prompt, samples, marks in zip(numbers, prompts, tokens, correct, strict=True):
-    texts = [speaker.tokenizer.decode(sample) for sample in samples]
+    texts = [talker.tokenizer.decode(sample) for sample in samples]
     rows.append({
         'row': int(i),
-        'prompt': speaker.tokenizer.decode(prompt),
+        'prompt': talker.tokenizer.decode(prompt),
         'completions': texts,
         'answers': [extract(text) for text in texts] if extract else [],
         'correct': marks,

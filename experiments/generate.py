@@ -14,23 +14,23 @@ def main(argv: list[str]) -> int:
 
   prompts = arguments.prompt or [line.rstrip('\n') for line in sys.stdin]
   try:
-    speaker = talk.load(
+    talker = talk.load(
         arguments.model, adapter=arguments.adapter, context_length=arguments.context_length,
         dtype=arguments.dtype,
     )
-    encoded = [speaker.encode(prompt, chat=arguments.chat, system=arguments.system) for prompt in prompts]
-    decoding = speaker.decoding(
+    encoded = [talker.encode(prompt, chat=arguments.chat, system=arguments.system) for prompt in prompts]
+    decoding = talker.decoding(
         max_tokens=arguments.max_tokens, temperature=arguments.temperature, top_k=arguments.top_k,
         top_p=arguments.top_p, chat=arguments.chat,
     )
-    answers = speaker.answer(
+    answers = talker.answer(
         encoded, decoding, num_samples=arguments.samples, seed=arguments.seed, batch_size=len(encoded) or 1
     )
   except ValueError as error:
     raise CommandError(error) from error
   for prompt, samples in zip(prompts, answers, strict=True):
     for tokens in samples:
-      text = speaker.tokenizer.decode(tokens)
+      text = talker.tokenizer.decode(tokens)
       if arguments.json:
         print(json.dumps({'prompt': prompt, 'completion': text, 'tokens': tokens}, ensure_ascii=False))
       else:

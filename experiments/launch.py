@@ -19,11 +19,6 @@ EXIT_DONE, EXIT_DO_NOT_RETRY, EXIT_REQUEUE = 0, 2, 75
 # Modules of experiments/.
 COMMANDS = ('init-model', 'generate', 'evaluate', 'export', 'make-dataset', 'sweep', 'compare')
 
-_NEXT = """\
-next  rlx --config={config} --workdir={workdir}-lr --config.optimizer.learning_rate={learning_rate:g}
-      rlx --config={config} --workdir={workdir}-seeds {seeds}
-      tensorboard --logdir={workdir}/tensorboard"""
-
 
 def main(argv: list[str] | None = None) -> int:
   """Runs a command line; returns the exit code."""
@@ -55,10 +50,11 @@ def _run(arguments, config, argv) -> int:
   from rlx import config as configs
 
   if arguments.dry_run:
+    from rlx.run.build import build
     from rlx.run.dry_run import dry_run
 
     _fake_devices(config.mesh)
-    print(dry_run(configs.build(config)))
+    print(dry_run(build(config)))
     return EXIT_DONE
   if not arguments.workdir:
     raise configs.ConfigError('--workdir=DIR is missing: where the run writes, and resumes from')
@@ -76,12 +72,21 @@ def _run(arguments, config, argv) -> int:
     return EXIT_REQUEUE
   if not arguments.quiet:
     print(_summary(outcome, arguments))
-    half = config.optimizer.learning_rate / 2
-    # Seeds side by side in one program, but where the reward is Python.
-    from_files = 'model' in config and config.model.name == 'hf'
-    seeds = '--config.seed=1' if from_files else '--config.population.size=4'
-    print(_NEXT.format(config=arguments.config, workdir=arguments.workdir, learning_rate=half, seeds=seeds))
+    print(_next(config, arguments))
   return EXIT_DONE
+
+
+def _next(config, arguments) -> str:
+  """What one would try next."""
+  from rlx.config import flat
+
+  # Seeds side by side in one program, but where the reward is Python.
+  on_host = 'reward' in config and config.reward.name == 'host'
+  workdir, begin = arguments.workdir, f'rlx --config={arguments.config} --workdir={arguments.workdir}'
+  lines = [f'{begin}-seeds {"--config.seed=1" if on_host else "--config.population.size=4"}']
+  rates = [(key, x) for key, x in flat(config.optimizer) if 'learning_rate' in key and isinstance(x, float)]
+  lines += [f'{begin}-lr --config.optimizer.{key}={rate / 2:g}' for key, rate in rates[:1]]
+  return 'next  ' + '\n      '.join([*lines, f'tensorboard --logdir={workdir}/tensorboard'])
 
 
 def _summary(outcome, arguments) -> str:
@@ -99,10 +104,10 @@ def _headline(outcome) -> str:
   """The metric that an evaluation is read by, at the start of the last stage and at its end."""
   number = lambda x: 'not measured' if x is None else f'{x:.3f}'
   percent = lambda x: 'not measured' if x is None else f'{100 * x:.1f} %'
-  from rlx.run.train import HEADLINES
+  from rlx.run.report import called
 
-  show = percent if outcome.metric == 'eval/accuracy' else number
-  return f'{HEADLINES[outcome.metric]}: {show(outcome.before)} before, {show(outcome.after)} after'
+  show = percent if outcome.metric.endswith('/accuracy') else number
+  return f'{called(outcome.metric)}: {show(outcome.before)} before, {show(outcome.after)} after'
 
 
 def _transcript(row, *, characters: int = 60) -> str:

@@ -40,6 +40,7 @@ def _run(arguments):
   """The run that the environment, the policy and the store are of."""
   from rlx import config as configs
   from rlx.errors import ConfigError
+  from rlx.run.build import build
 
   if arguments.config:
     config = configs.load(arguments.config)
@@ -50,7 +51,7 @@ def _run(arguments):
     config = configs.load(str(path))
   if 'env' not in config:
     raise ConfigError('the config has no section env: transitions are of a control environment')
-  return configs.build(config)
+  return build(config)
 
 
 def _dataset(arguments, run):
@@ -66,25 +67,19 @@ def _dataset(arguments, run):
   env, key = run.task, jax.random.key(arguments.seed)
   if arguments.source == 'random':
     return datasets.roll_out(env, datasets.random_actions(env), key, **numbers), None
+  first = lambda tree: jax.tree.map(lambda x: x[0], tree) if run.population > 1 else tree
   with jax.set_mesh(run.mesh):
     state, position = train.restore(run, arguments.workdir)
-  member = jax.device_get(state)
-  if run.population > 1:
-    member = jax.tree.map(lambda x: x[0], member)
   if arguments.source == 'replay':
-    return _remembered(member.world, arguments.workdir), position.step
-  act = _policy(run, member.models['policy'], arguments.source)
+    return _remembered(first(jax.device_get(state.world)), arguments.workdir), position.step
+  models = run.stages[position.stage].view(first(jax.device_get(state.models)))
+  act = _policy(run, models['policy'], arguments.source)
   return jax.jit(lambda key: datasets.roll_out(env, act, key, **numbers))(key), position.step
 
 
 def _policy(run, params, source):
   """What the policy of a run does: `(observations, key) -> actions`."""
-  from rlx.config import call
-  from rlx.names import resolve
-
-  section = run.config.models.policy
-  factory = resolve(section.name, 'rlx.models.networks')
-  policy = call(factory, section, 'models.policy', {'env': lambda: run.task})
+  policy = run.stages[-1].models['policy'].model.functions
   if source == 'mode':
     return lambda observations, key: policy.mode(params, observations)
   return lambda observations, key: policy.sample(params, observations, key)[0]

@@ -28,10 +28,10 @@ are train steps of their own, which the table does not take: of them their check
 PRESETS = """
 ## Choices among the parts of a policy gradient
 
-`rlx/algorithms/presets.py`: each of these learns a toy in `tests/test_policy_gradient.py`.
+`rlx/algorithms/presets.py` and `trees.py`: each of these learns a toy in `tests/test_policy_gradient.py`.
 
-| preset | what | source | check |
-|---|---|---|---|
+| preset | what | source | config | result | check |
+|---|---|---|---|---|---|
 """
 CONTROL = """
 ## Control
@@ -42,6 +42,7 @@ and resume to the bit (`tests/control`); those that no probe fits are tried by t
 | algorithm | what | source | config | result | check |
 |---|---|---|---|---|---|
 """
+PRESET_FILES = ('presets', 'trees')
 CONTROL_FOLDERS = ('control', 'offline', 'offline2online')  # of the configs
 CONFIGS = """
 ## Papers that need no algorithm of their own
@@ -58,14 +59,14 @@ def table() -> str:
   configs = {path: path.read_text() for path in sorted((ROOT / 'experiments/configs').rglob('*.py'))}
   checks = {path: path.read_text() for path in sorted((ROOT / 'tests/papers').glob('test_*.py'))}
   paths = sorted((ROOT / 'rlx/algorithms').glob('[a-z]*.py'))
-  paths = [path for path in paths if path.stem != 'presets']
+  paths = [path for path in paths if path.stem not in PRESET_FILES]
   of_control = {path: text for path, text in configs.items() if path.parent.name in CONTROL_FOLDERS}
   of_language = {path: text for path, text in configs.items() if path not in of_control}
   algorithms, control = _docstrings(paths), _docstrings((ROOT / 'rlx/algorithms/control').glob('[a-z]*.py'))
   text = HEADER + ''.join(_algorithm(path, doc, of_language, checks) for path, doc in algorithms.items())
-  text += PRESETS + ''.join(_preset(node, checks) for node in _presets())
+  text += PRESETS + ''.join(_preset(node, of_language, checks) for node in _presets())
   text += CONTROL + ''.join(_algorithm(path, doc, of_control, checks) for path, doc in control.items())
-  known = ' '.join([*algorithms.values(), *control.values()])
+  known = ' '.join([*algorithms.values(), *control.values(), *map(ast.get_docstring, _presets())])
   text += CONFIGS
   for path, source in configs.items():
     paper = re.search(r'Paper: (https?://[^\s,;)]+)', source)
@@ -82,40 +83,52 @@ def _docstrings(paths) -> dict[Path, str]:
 
 
 def _algorithm(path, docstring, configs, checks) -> str:
-  using = [p for p, text in configs.items() if _names(text, path.stem)]
-  check = ROOT / 'tests/papers' / f'test_{path.stem}.py'
   urls = _urls(docstring)
-  found = [check] if check.exists() else [p for p, text in checks.items() if urls and urls[0] in text]
   return _row(
-      f'[{path.stem}]({_link(path)})', _what(docstring), ' '.join(urls),
-      '<br>'.join(f'[{p.stem}]({_link(p)})' for p in using) or 'none yet',
-      '<br>'.join(_result(configs[p]) for p in using), '<br>'.join(f'[{p.stem}]({_link(p)})' for p in found),
+      f'[{path.stem}]({_link(path)})', _what(docstring), ' '.join(urls), *_runs(path.stem, configs),
+      _checks_of(path.stem, urls, checks),
   )
+
+
+def _runs(algorithm: str, configs) -> tuple[str, str]:
+  """The configs that choose an algorithm, and their results."""
+  using = [path for path, text in configs.items() if _names(text, algorithm)]
+  links = '<br>'.join(f'[{path.stem}]({_link(path)})' for path in using)
+  return links or 'none yet', '<br>'.join(_result(configs[path]) for path in using)
 
 
 def _names(text: str, algorithm: str) -> bool:
   """Whether a config's source chooses an algorithm: by its name, or by a function of its file."""
-  module = rf'rlx\.algorithms\.(?:control\.)?{algorithm}\.\w+'
+  name = rf'(?:[\w.]+\.)?{algorithm}(?:\.\w+)?'
   by_update = rf"algorithm\.update\(\s*name='{algorithm}'"
   by_assignment = rf"algorithm\.name(?:, [\w.]+)? = '{algorithm}'"
-  return bool(re.search(rf"'name': '(?:{algorithm}|{module})'|{by_update}|{by_assignment}", text))
+  return bool(re.search(rf"'name': '{name}'|{by_update}|{by_assignment}", text))
 
 
 def _presets() -> list[ast.FunctionDef]:
-  tree = ast.parse((ROOT / 'rlx/algorithms/presets.py').read_text())
-  functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+  trees = [ast.parse((ROOT / f'rlx/algorithms/{file}.py').read_text()) for file in PRESET_FILES]
+  functions = [node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
   return [node for node in functions if not node.name.startswith('_')]
 
 
-def _preset(node, checks) -> str:
+def _preset(node, configs, checks) -> str:
   docstring = ast.get_docstring(node)
   urls = _urls(docstring)
-  found = _checks(urls[0], checks) if urls else ''
-  return _row(f'`{node.name}`', docstring.splitlines()[0], ' '.join(urls), found)
+  found = _checks_of(node.name, urls, checks)
+  runs = _runs(node.name, configs)
+  return _row(f'`{node.name}`', docstring.splitlines()[0], ' '.join(urls), *runs, found)
 
 
 def _row(*cells: str) -> str:
   return '| ' + ' | '.join(cells) + ' |\n'
+
+
+def _checks_of(algorithm: str, urls, checks) -> str:
+  """Its own file of checks, or else those that name its paper."""
+  own = ROOT / 'tests/papers' / f'test_{algorithm}.py'
+  if own in checks:
+    return f'[{own.stem}]({_link(own)})'
+  return _checks(urls[0], checks) if urls else ''
 
 
 def _checks(url: str, checks) -> str:

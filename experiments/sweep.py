@@ -275,7 +275,7 @@ def _parser() -> argparse.ArgumentParser:
   parser.add_argument('--trials', type=int, default=16, help='how many in all')
   parser.add_argument('--jobs', type=int, default=1, help='how many at a time')
   parser.add_argument('--sampler', choices=('tpe', 'random', 'grid'), default='tpe')
-  parser.add_argument('--metric', default='eval/accuracy', help='its last value is what counts')
+  parser.add_argument('--metric', default='eval/held_out/accuracy', help='its last value is what counts')
   parser.add_argument('--minimize', action='store_true', help='less is better')
   parser.add_argument('--seed', type=int, default=0, help='of the choices')
   parser.add_argument(

@@ -14,24 +14,24 @@ from rlx.data.tokenizer import Tokenizer
 from rlx.data.tokenizer import load as load_tokenizer
 from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
-from rlx.models import hf, lora
-from rlx.models.transformer import TransformerConfig
+from rlx.models import adapters, hf, peft
+from rlx.models.language import LanguageModel
 
 _COLUMNS = 32  # prompts are padded to a multiple, so that few programs are compiled
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Speaker:
+class Talker:
   """A policy with its tokenizer.
 
   Attributes:
+    model: functions of the decoder.
     params: of the decoder, adapters attached.
-    config: its shape.
     tokenizer: its words.
   """
 
+  model: LanguageModel
   params: Any
-  config: TransformerConfig
   tokenizer: Tokenizer
 
   def decoding(
@@ -75,7 +75,7 @@ class Speaker:
       numbers = order[start : start + batch_size]
       batch = self._batch([prompts[i] for i in numbers], numbers, batch_size, num_samples, decoding)
       key = jax.random.key(seed)
-      out = jax.device_get(_sample(self.params, *batch, key, self.config, decoding, num_samples))
+      out = jax.device_get(_sample(self.params, *batch, key, self.model, decoding, num_samples))
       rows = [tokens[mask].tolist() for tokens, mask in zip(out['tokens'], out['action_mask'], strict=True)]
       for row, i in enumerate(numbers):
         answers[i] = rows[row * num_samples : (row + 1) * num_samples]
@@ -84,12 +84,13 @@ class Speaker:
   def _batch(self, prompts, numbers, batch_size, num_samples, decoding):
     """Padded prompts [batch_size, T], their lengths, and the names of their sequences."""
     longest = max(map(len, prompts))
-    if longest + decoding.max_tokens > self.config.context_length:
+    context_length = self.model.context_length
+    if longest + decoding.max_tokens > context_length:
       raise ValueError(
           f'a prompt of {longest} tokens and max_tokens={decoding.max_tokens} do not fit the context of '
-          f'{self.config.context_length}; shorten the prompt or lower max_tokens'
+          f'{context_length}; shorten the prompt or lower max_tokens'
       )
-    columns = min(-(-longest // _COLUMNS) * _COLUMNS, self.config.context_length - decoding.max_tokens)
+    columns = min(-(-longest // _COLUMNS) * _COLUMNS, context_length - decoding.max_tokens)
     tokens = np.full((batch_size, columns), self.tokenizer.pad_id, np.int32)
     for row, prompt in enumerate(prompts):
       tokens[row, : len(prompt)] = prompt
@@ -100,14 +101,14 @@ class Speaker:
 
 
 @functools.partial(jax.jit, static_argnums=(5, 6, 7))
-def _sample(params, prompts, lengths, sequence_ids, key, config, decoding, num_samples):
+def _sample(params, prompts, lengths, sequence_ids, key, model, decoding, num_samples):
   return engine.sample(
-      params, config, prompts, lengths, key,
+      params, model, prompts, lengths, key,
       group_size=num_samples, decoding=decoding, sequence_ids=sequence_ids,
   )
 
 
-def load(model: str | Path, *, adapter: str | Path | None, context_length: int, dtype: str) -> Speaker:
+def load(model: str | Path, *, adapter: str | Path | None, context_length: int, dtype: str) -> Talker:
   """The model of a Hugging Face directory, with PEFT adapters where given.
 
   Args:
@@ -118,11 +119,11 @@ def load(model: str | Path, *, adapter: str | Path | None, context_length: int, 
   Raises:
     ValueError: a directory cannot be read.
   """
-  config = hf.hf(
+  shape = hf.shape_of(
       directory=str(model), context_length=context_length, dtype=dtype, param_dtype=dtype, remat=False,
       attention='auto', decode_attention='auto',
   )
-  params = hf.load(model, config)
+  params = hf.load(model, shape)
   if adapter is not None:
-    params = lora.attach(params, *lora.load_peft(adapter, config, family=hf.family_of(model)))
-  return Speaker(params=params, config=config, tokenizer=load_tokenizer(model))
+    params = adapters.attach(params, *peft.load(adapter, shape, family=hf.family_of(model)))
+  return Talker(model=LanguageModel(shape), params=params, tokenizer=load_tokenizer(model))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from rlx import reductions
 from rlx.advantages import groups as group_advantages
-from rlx.losses import policy, regularizers
+from rlx.losses import policy, ratios, regularizers
 from rlx.types import Batch, Metrics
 
 
@@ -65,8 +65,8 @@ def describe_mismatch(batch: Batch, logprobs: jax.Array) -> Metrics:
     all importance ratios ρ are equal.
   """
   mean, mask = _mean_over_actions(batch), batch['weights'] != 0
-  apart = jnp.where(mask, jnp.abs(policy.log_ratio(logprobs, batch['sampler_logprobs'])), 0)
-  ratio = jnp.where(mask, policy.ratio(logprobs, batch['sampler_logprobs']), 0)
+  apart = jnp.where(mask, jnp.abs(ratios.log_ratio(logprobs, batch['sampler_logprobs'])), 0)
+  ratio = jnp.where(mask, ratios.ratio(logprobs, batch['sampler_logprobs']), 0)
   squares = jnp.maximum(mask.sum(axis=-1), 1) * jnp.square(ratio).sum(axis=-1)
   effective = jnp.where(mask.any(axis=-1), jnp.square(ratio.sum(axis=-1)) / jnp.maximum(squares, 1e-30), 1)
   metrics = {
@@ -101,13 +101,20 @@ def describe_policy(batch: Batch, logprobs: jax.Array, entropy: jax.Array) -> Me
 
 
 def describe_idle(batch: Batch, slopes: jax.Array) -> Metrics:
-  """`policy/clipped`: the share of actions with an advantage that the loss has no gradient for.
+  """The share of actions with an advantage that the loss has no gradient for, whatever the loss is.
+
+  `policy/clipped_low` are those below what was expected, `policy/clipped_high` those above it; with the
+  clipped surrogate of token ratios the same as in `describe_update`.
 
   Args:
     batch: rows with `advantages, weights`.
     slopes: [B, T] of the surrogate by log-probs.
   """
-  return {'policy/clipped': _mean_over_actions(batch)((slopes == 0) & (batch['advantages'] != 0))}
+  mean, advantages = _mean_over_actions(batch), batch['advantages']
+  return {
+      'policy/clipped_low': mean((slopes == 0) & (advantages < 0)),
+      'policy/clipped_high': mean((slopes == 0) & (advantages > 0)),
+  }
 
 
 def describe_update(

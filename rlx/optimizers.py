@@ -1,7 +1,8 @@
 """Optimizers by name, for configs: optax chains whose every number is written.
 
-All of them skip an update that is infinite or NaN, and count how many they skipped in a row; the train loop
-stops a run that goes on like this (`optax.apply_if_finite` by itself would apply the NaN in the end).
+A run puts `finite` around its optimizer, once: it skips an update that is infinite or NaN, and counts how
+many it skipped in a row; the train loop stops a run that goes on like this (`optax.apply_if_finite` by itself
+would apply the NaN in the end).
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ def adamw(
     weight_decay: float,
     clip_norm: float,
 ) -> optax.GradientTransformation:
-  """AdamW with warm-up, linear decay, clipping by global norm, and the guard against NaN.
+  """AdamW with warm-up, linear decay and clipping by global norm.
 
   Args:
     learning_rate: its highest value.
@@ -43,12 +44,35 @@ def adamw(
       ],
       [warmup_steps],
   )
-  return finite(
-      optax.chain(
-          optax.clip_by_global_norm(clip_norm),
-          optax.adamw(schedule, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay),
-      )
+  return optax.chain(
+      optax.clip_by_global_norm(clip_norm),
+      optax.adamw(schedule, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay),
   )
+
+
+def adam(*, learning_rate: float, b1: float, b2: float, eps: float) -> optax.GradientTransformation:
+  """Adam as it stands.
+
+  Args:
+    learning_rate: of all parameters.
+    b1: decay of the first moment.
+    b2: decay of the second moment.
+    eps: added to the root of the second moment.
+  """
+  return optax.adam(learning_rate, b1=b1, b2=b2, eps=eps)
+
+
+def per_model(**models: optax.GradientTransformation) -> optax.GradientTransformation:
+  """A whole optimizer for each trained model: its own rate, schedule, clipping and period.
+
+      {'name': 'per_model', 'policy': {'name': 'adamw', ...}, 'value': {'name': 'adam', ...}}
+
+  Args:
+    **models: trained model -> its optimizer.
+  Raises:
+    ValueError: at `init`, a trained model has none.
+  """
+  return optax.partition(models, lambda params: {name: name for name in params})
 
 
 def adam_per_model(
@@ -79,15 +103,17 @@ def adam_per_model(
     raise ValueError(f'learning_rates has {sorted(learning_rates)}, periods {sorted(periods)}: name the same')
   if any(period < 1 for period in periods.values()):
     raise ValueError(f'periods={periods}: at least 1 each')
-  parts = {
-      name: every(optax.adam(rate, b1=b1, b2=b2, eps=eps), periods[name])
-      for name, rate in learning_rates.items()
-  }
-  return finite(optax.partition(parts, lambda params: {name: name for name in params}))
+  one = lambda rate: adam(learning_rate=rate, b1=b1, b2=b2, eps=eps)
+  return per_model(**{n: every(one(rate), period=periods[n]) for n, rate in learning_rates.items()})
 
 
-def every(optimizer: optax.GradientTransformation, period: int) -> optax.GradientTransformation:
-  """The optimizer at every `period`th update, from the one of that number on; nothing moves at the others."""
+def every(optimizer: optax.GradientTransformation, *, period: int) -> optax.GradientTransformation:
+  """The optimizer at every `period`th update, from the one of that number on; nothing moves at the others.
+
+  Args:
+    optimizer: in a config, a section of its own.
+    period: n, in updates.
+  """
   return optax.conditionally_mask(optimizer, lambda count: (count + 1) % period == 0)
 
 

@@ -19,7 +19,7 @@ A reduction maps a mask [B, T] to weights [B, T]; `advantage` functions store th
 Rows without a counted token: TRL counts them in B as zeros, verl leaves them out of both its sequence means.
 verl's seq-mean-token-sum-norm is summed over rows, not averaged: B times as large.
 
-A loss of a sequence, repeated at each of its tokens (`policy.sequence_ratio`), weighs 1 under `sequence_mean`
+A loss of a sequence, repeated at each of its tokens (`ratios.sequence_ratio`), weighs 1 under `sequence_mean`
 (GSPO) and its length under `sequence_sum` (LUSPO: GSPO's gradient without the 1/|y| that favours short rows).
 """
 
@@ -54,6 +54,9 @@ def token_mean(mask: jax.Array) -> jax.Array:
     mask: [B, T] bool, True where the token counts.
   Returns:
     [B, T] float32 weights whose mean over rows of row sums is 1 (0 for an empty mask).
+
+  >>> token_mean(jnp.array([[True, True, True], [True, False, False]])).tolist()
+  [[0.5, 0.5, 0.5], [0.5, 0.0, 0.0]]
   """
   chex.assert_rank(mask, 2)
   mask = mask.astype(jnp.float32)

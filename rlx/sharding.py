@@ -1,12 +1,14 @@
-"""Where arrays live on a device mesh: one table of logical axes, one table of rules.
+"""Where arrays live on a device mesh: what the axes of a model's parameters mean, and one table of rules.
 
-A parameter's *name* says what its trailing axes mean (`PARAMETER_AXES`); the rules say over which mesh axes
-a meaning is split. Because optimizer moments, moving averages and adapters keep the names of the parameters
-they belong to, one function (`shardings`) places a whole `State`. Leading axes that the name does not
-explain (stacked layers, a population) are not split. The mesh is ambient (`jax.set_mesh`): without one, the
-functions below that constrain a layout return their argument.
+Each model says what the trailing axes of its parameters mean, by their names (`Axes`, such as
+`transformer.AXES`); the rules say over which mesh axes a meaning is split. Because optimizer moments, moving
+averages and copies keep the names of the models and parameters they belong to, one function
+(`state_shardings`) places a whole `State`. Leading axes that the name does not explain (stacked layers, a
+population) are not split, nor is what belongs to no model. The mesh is ambient (`jax.set_mesh`): without one,
+the functions below that constrain a layout return their argument.
 """
 
+from collections.abc import Mapping
 import math
 from typing import Any
 
@@ -16,36 +18,7 @@ import numpy as np
 
 MESH_AXES = ('data', 'fsdp', 'tensor')
 
-# Name of a parameter -> meaning of its trailing axes.
-PARAMETER_AXES = {
-    'embedding': ('vocab', 'embed'),
-    'position_embedding': (None, 'embed'),
-    'unembedding': ('vocab', 'embed'),
-    'query': ('embed', 'heads', None),
-    'key': ('embed', 'heads', None),
-    'value': ('embed', 'heads', None),
-    'attention_out': ('heads', None, 'embed'),
-    'gate': ('embed', 'mlp'),
-    'up': ('embed', 'mlp'),
-    'down': ('mlp', 'embed'),
-    'router': ('embed', None),
-    'expert_gate': (None, 'embed', 'mlp'),
-    'expert_up': (None, 'embed', 'mlp'),
-    'expert_down': (None, 'mlp', 'embed'),
-    'query_bias': ('heads', None),
-    'key_bias': ('heads', None),
-    'value_bias': ('heads', None),
-    'gate_bias': ('mlp',),
-    'up_bias': ('mlp',),
-    **dict.fromkeys(('query_lora_a', 'key_lora_a', 'value_lora_a'), ('embed', None)),
-    **dict.fromkeys(('query_lora_b', 'key_lora_b', 'value_lora_b'), (None, 'heads', None)),
-    'attention_out_lora_a': ('heads', None, None),
-    'attention_out_lora_b': (None, 'embed'),
-    **dict.fromkeys(('gate_lora_a', 'up_lora_a'), ('embed', None)),
-    **dict.fromkeys(('gate_lora_b', 'up_lora_b'), (None, 'mlp')),
-    'down_lora_a': ('mlp', None),
-    'down_lora_b': (None, 'embed'),
-}
+Axes = Mapping[str, tuple]  # name of a parameter -> meaning of its trailing axes
 
 # Meaning -> mesh axis for training (weights spread over `fsdp`) and for sampling (gathered over it).
 TRAINING_RULES = {'vocab': 'tensor', 'embed': 'fsdp', 'heads': 'tensor', 'mlp': 'tensor', None: None}
@@ -81,31 +54,49 @@ def make_mesh(*, data: int, fsdp: int, tensor: int) -> Mesh:
   return Mesh(devices, MESH_AXES, axis_types=(AxisType.Auto,) * 3)
 
 
-def partition(path, leaf, mesh, rules=TRAINING_RULES) -> PartitionSpec:
+def partition(path, leaf, mesh, axes: Axes, rules=TRAINING_RULES) -> PartitionSpec:
   """How a leaf is split, from the last name on its path; an axis that does not divide is kept whole."""
   name = next((k.key for k in reversed(path) if isinstance(k, jax.tree_util.DictKey)), None)
-  axes = PARAMETER_AXES.get(name, ())
-  if len(axes) > leaf.ndim:
+  meanings = axes.get(name, ())
+  if len(meanings) > leaf.ndim:
     return PartitionSpec()
-  padding = leaf.ndim - len(axes)
-  spec = [None] * padding + [rules[axis] for axis in axes]
+  padding = leaf.ndim - len(meanings)
+  spec = [None] * padding + [rules[meaning] for meaning in meanings]
   fits = lambda size, axis: axis is not None and size % mesh.shape[axis] == 0
   return PartitionSpec(*(a if fits(n, a) else None for n, a in zip(leaf.shape, spec, strict=True)))
 
 
-def shardings(tree: Any, mesh: Mesh) -> Any:
-  """A `NamedSharding` for every leaf of a tree of arrays or `ShapeDtypeStruct`s."""
-  place = lambda path, leaf: NamedSharding(mesh, partition(path, leaf, mesh))
-  return jax.tree_util.tree_map_with_path(place, tree)
+def shardings(params: Any, mesh: Mesh, axes: Axes) -> Any:
+  """A `NamedSharding` for every leaf of a model's parameters, arrays or `ShapeDtypeStruct`s."""
+  place = lambda path, leaf: NamedSharding(mesh, partition(path, leaf, mesh, axes))
+  return jax.tree_util.tree_map_with_path(place, params)
 
 
-def gather(models: Any) -> Any:
+def state_shardings(state: Any, mesh: Mesh, axes: Mapping[str, Axes]) -> Any:
+  """A `NamedSharding` for every leaf of a state, or of any tree with models in it by their names.
+
+  Args:
+    state: arrays or `ShapeDtypeStruct`s.
+    mesh: where they are put.
+    axes: model -> what its axes mean; what lies below no such name is whole on every device.
+  """
+  place = lambda path, leaf: NamedSharding(mesh, partition(path, leaf, mesh, _axes_at(path, axes)))
+  return jax.tree_util.tree_map_with_path(place, state)
+
+
+def _axes_at(path, axes: Mapping[str, Axes]) -> Axes:
+  """The axes of the model that a path leads into: the first name on it that is one."""
+  names = (k.key for k in path if isinstance(k, jax.tree_util.DictKey))
+  return next((axes[name] for name in names if name in axes), {})
+
+
+def gather(models: Mapping[str, Any], axes: Mapping[str, Axes]) -> Mapping[str, Any]:
   """Weights in the sampling layout: whole over `fsdp`, so that a decoding loop gathers nothing."""
   mesh = jax.sharding.get_abstract_mesh()
   if mesh.empty:
     return models
   constrain = lambda path, leaf: jax.lax.with_sharding_constraint(
-      leaf, partition(path, leaf, mesh, SAMPLING_RULES)
+      leaf, partition(path, leaf, mesh, _axes_at(path, axes), SAMPLING_RULES)
   )
   return jax.tree_util.tree_map_with_path(constrain, models)
 
@@ -123,8 +114,8 @@ def shard_rows(batch: Any) -> Any:
   return jax.tree.map(constrain, batch)
 
 
-def bytes_per_device(tree: Any, mesh: Mesh) -> int:
-  """The largest number of bytes that any device holds of a tree of arrays or shapes placed by `shardings`."""
-  placed = zip(jax.tree.leaves(tree), jax.tree.leaves(shardings(tree, mesh)), strict=True)
+def bytes_per_device(tree: Any, places: Any) -> int:
+  """The largest number of bytes that any device holds of a tree of arrays or shapes at their shardings."""
+  placed = zip(jax.tree.leaves(tree), jax.tree.leaves(places), strict=True)
   size = lambda leaf, place: math.prod(place.shard_shape(leaf.shape)) * leaf.dtype.itemsize
   return sum(size(leaf, place) for leaf, place in placed)

@@ -5,9 +5,10 @@
 steps a dispatch, and `jax.vmap` makes a population of runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import dataclasses
 import functools
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -19,7 +20,8 @@ from rlx import sharding
 from rlx.metrics import describe
 from rlx.types import Algorithm, Annotate, Batch, Key, Metrics, Models, State, StatefulRollout, World
 
-TrainStep = Callable[..., tuple[State, Metrics]]  # (state, data=None) -> (state, metrics)
+TrainStep = Callable[..., tuple[State, Metrics]]  # (state, data=None, frozen={}) -> (state, metrics)
+NO_MODELS: Models = MappingProxyType({})
 
 
 def make_train_step(
@@ -30,6 +32,7 @@ def make_train_step(
     minibatches: int,
     microbatches: int,
     host_reward: bool = False,
+    axes: Mapping[str, sharding.Axes] = MappingProxyType({}),
 ) -> TrainStep:
   """Composes an algorithm and an optimizer into `train_step(state) -> (state, metrics)`.
 
@@ -42,24 +45,40 @@ def make_train_step(
       The result does not depend on it.
     host_reward: True where `algorithm.reward` is Python on the host. The step is then a `SplitStep`: two
       compiled halves with one round trip between them, not to be put under `jit`, `scan` or `vmap`.
+    axes: model -> what the axes of its parameters mean, for sampling on a mesh; models that are not in it are
+      left where they are.
   Returns:
-    The train step. Jit it (donating the state) unless `host_reward`.
+    The train step. Jit it (donating the state) unless `host_reward`. It takes the state, the data of the
+    rollout, and models that never change and are in no state (`frozen`).
+
+  >>> row = {'x': jnp.ones(4)}  # a world that never changes: the batch itself
+  >>> def loss(models, batch, key):
+  ...   return jnp.mean((models['policy'] * batch['x'] - 3) ** 2), {}
+  >>> least_squares = Algorithm(rollout=lambda models, world, key: (row, world), loss=loss)
+  >>> optimizer = optax.sgd(0.5)
+  >>> train_step = make_train_step(least_squares, optimizer, epochs=1, minibatches=1, microbatches=1)
+  >>> state = begin(least_squares, optimizer, {'policy': jnp.zeros(())}, {}, jax.random.key(0))
+  >>> state, metrics = jax.jit(train_step)(state)
+  >>> float(state.params['policy']), float(metrics['loss/total'])
+  (3.0, 9.0)
   """
-  sample = functools.partial(_sample, algorithm)
+  sample = functools.partial(_sample, algorithm, axes)
   learn = functools.partial(
       _learn, algorithm, optimizer, epochs=epochs, minibatches=minibatches, microbatches=microbatches
   )
   if host_reward:
-    advantage = lambda state, batch: algorithm.advantage(state.models, batch, _keys(state)[2])
+    advantage = lambda state, batch, frozen=NO_MODELS: algorithm.advantage(
+        {**frozen, **state.models}, batch, _keys(state)[2]
+    )
     return SplitStep(
         sample=jax.jit(sample), reward=algorithm.reward, advantage=jax.jit(advantage),
         learn=jax.jit(learn, donate_argnums=0),
     )
 
-  def train_step(state: State, data: Any = None) -> tuple[State, Metrics]:
-    batch, world = sample(state, data)
-    batch = algorithm.reward(state.models, batch, _keys(state)[1])
-    return learn(state.replace(world=world), batch)
+  def train_step(state: State, data: Any = None, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
+    batch, world = sample(state, data, frozen)
+    batch = algorithm.reward({**frozen, **state.models}, batch, _keys(state)[1])
+    return learn(state.replace(world=world), batch, frozen)
 
   return train_step
 
@@ -92,22 +111,27 @@ class SplitStep:
   """A train step whose reward is Python: sample (compiled), reward (host), learn (compiled).
 
   Attributes:
-    sample: `(state, data) -> (batch, world)`.
+    sample: `(state, data, frozen) -> (batch, world)`.
     reward: the `reward` slot; it gets NumPy arrays.
-    advantage: `(state, batch) -> batch`; `learn` begins with it.
-    learn: `(state, batch) -> (state, metrics)`; the state is donated.
+    advantage: `(state, batch, frozen) -> batch`; `learn` begins with it.
+    learn: `(state, batch, frozen) -> (state, metrics)`; the state is donated.
   """
 
-  sample: Callable[[State, Any], tuple[Batch, World]]
+  sample: Callable[[State, Any, Models], tuple[Batch, World]]
   reward: Annotate
-  advantage: Callable[[State, Batch], Batch]
-  learn: Callable[[State, Batch], tuple[State, Metrics]]
+  advantage: Callable[[State, Batch, Models], Batch]
+  learn: Callable[[State, Batch, Models], tuple[State, Metrics]]
 
-  def __call__(self, state: State, data: Any = None) -> tuple[State, Metrics]:
-    batch, world = self.sample(state, data)
-    return self._score_and_learn(state, batch, world, policy_lag=0)
+  def __call__(
+      self, state: State, data: Any = None, frozen: Models = NO_MODELS
+  ) -> tuple[State, Metrics]:
+    frozen = dict(frozen)
+    batch, world = self.sample(state, data, frozen)
+    return self._score_and_learn(state, batch, world, frozen, policy_lag=0)
 
-  def repeat(self, state: State, data: Any, num_steps: int, *, overlap: bool) -> tuple[State, Metrics]:
+  def repeat(
+      self, state: State, data: Any, num_steps: int, *, overlap: bool, frozen: Models = NO_MODELS
+  ) -> tuple[State, Metrics]:
     """`num_steps` train steps; the metrics gain a leading axis [num_steps].
 
     Args:
@@ -117,47 +141,54 @@ class SplitStep:
       overlap: while the host scores a batch, the device samples the next one, with the policy as it is
         before the update: every batch but the first is then one update old, as `rollout/policy_lag` says.
         It begins and ends with the call, so that nothing is in flight in a state that is saved.
+      frozen: models that are in no state.
     """
-    rows, following = [], None
+    rows, following, frozen = [], None, dict(frozen)
     for index in range(num_steps):
       if following is None:
-        batch, world = self.sample(state, data)
+        batch, world = self.sample(state, data, frozen)
       else:
         batch, world = following, state.world
       if overlap and index + 1 < num_steps:  # dispatched now, and running while the host works
-        following, world = self.sample(state.replace(step=state.step + 1, world=world), data)
+        following, world = self.sample(state.replace(step=state.step + 1, world=world), data, frozen)
       lag = int(overlap and index > 0)
-      state, metrics = self._score_and_learn(state, batch, world, policy_lag=lag)
+      state, metrics = self._score_and_learn(state, batch, world, frozen, policy_lag=lag)
       rows.append(metrics)
     return state, jax.tree.map(lambda *x: np.stack(x), *jax.device_get(rows))
 
-  def collect(self, state: State, data: Any = None) -> Batch:
+  def collect(self, state: State, data: Any, frozen: Models) -> Batch:
     """As `collect` below."""
-    batch, _ = self.sample(state, data)
-    return self.advantage(state, self._score(state, batch))
+    batch, _ = self.sample(state, data, frozen)
+    return self.advantage(state, self._score(state, batch, frozen), frozen)
 
-  def _score(self, state: State, batch: Batch) -> Batch:
-    return jax.device_put(self.reward(state.models, jax.device_get(batch), _keys(state)[1]))
+  def _score(self, state: State, batch: Batch, frozen: Models) -> Batch:
+    models = {**frozen, **state.models}
+    return jax.device_put(self.reward(models, jax.device_get(batch), _keys(state)[1]))
 
-  def _score_and_learn(self, state, batch, world, *, policy_lag: int) -> tuple[State, Metrics]:
-    state, metrics = self.learn(state.replace(world=world), self._score(state, batch))
+  def _score_and_learn(self, state, batch, world, frozen, *, policy_lag: int) -> tuple[State, Metrics]:
+    batch = self._score(state, batch, frozen)
+    state, metrics = self.learn(state.replace(world=world), batch, frozen)
     return state, {**metrics, 'rollout/policy_lag': jnp.float32(policy_lag)}
 
 
 def repeat(train_step: TrainStep, num_steps: int) -> TrainStep:
   """`num_steps` train steps as one; the metrics gain a leading axis [num_steps]."""
 
-  def program(state: State, data: Any = None) -> tuple[State, Metrics]:
-    return jax.lax.scan(lambda state, _: train_step(state, data), state, length=num_steps)
+  def program(state: State, data: Any = None, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
+    return jax.lax.scan(lambda state, _: train_step(state, data, frozen), state, length=num_steps)
 
   return program
 
 
-def collect(algorithm: Algorithm, state: State, data: Any = None) -> Batch:
+def collect(
+    algorithm: Algorithm, state: State, data: Any = None, frozen: Models = NO_MODELS,
+    axes: Mapping[str, sharding.Axes] = MappingProxyType({}),
+) -> Batch:
   """The batch that the next train step will learn from: its first half, without the update."""
-  batch, _ = _sample(algorithm, state, data)
-  batch = algorithm.reward(state.models, batch, _keys(state)[1])
-  return algorithm.advantage(state.models, batch, _keys(state)[2])
+  models = {**frozen, **state.models}
+  batch, _ = _sample(algorithm, axes, state, data, frozen)
+  batch = algorithm.reward(models, batch, _keys(state)[1])
+  return algorithm.advantage(models, batch, _keys(state)[2])
 
 
 def _keys(state: State) -> jax.Array:
@@ -165,9 +196,13 @@ def _keys(state: State) -> jax.Array:
   return jax.random.split(jax.random.fold_in(state.key, state.step), 4)
 
 
-def _sample(algorithm: Algorithm, state: State, data: Any = None) -> tuple[Batch, World]:
+def _sample(
+    algorithm: Algorithm, axes: Mapping[str, sharding.Axes], state: State, data: Any = None,
+    frozen: Models = NO_MODELS,
+) -> tuple[Batch, World]:
   world = state.world if data is None else {**state.world, 'data': data}
-  batch, world = algorithm.rollout(sharding.gather(state.models), world, _keys(state)[0])
+  models = sharding.gather({**frozen, **state.models}, axes)
+  batch, world = algorithm.rollout(models, world, _keys(state)[0])
   return sharding.shard_rows(batch), world
 
 
@@ -176,6 +211,7 @@ def _learn(
     optimizer: optax.GradientTransformation,
     state: State,
     batch: Batch,
+    frozen: Models = NO_MODELS,
     *,
     epochs: int,
     minibatches: int,
@@ -183,7 +219,7 @@ def _learn(
 ) -> tuple[State, Metrics]:
   """The second half of the step: advantages, then epochs of minibatch updates."""
   _, _, advantage_key, update_key = _keys(state)
-  batch = sharding.shard_rows(algorithm.advantage(state.models, batch, advantage_key))
+  batch = sharding.shard_rows(algorithm.advantage({**frozen, **state.models}, batch, advantage_key))
   if isinstance(algorithm.rollout, StatefulRollout):
     state = state.replace(world=algorithm.rollout.observe(state.world, batch))
   order_key, loss_key = jax.random.split(update_key)
@@ -196,7 +232,7 @@ def _learn(
     pick = lambda array: array.at[indices].get(mode='promise_in_bounds')  # part of a permutation
     minibatch = batch if minibatches == 1 else jax.tree.map(pick, batch)
     key = jax.random.fold_in(loss_key, index)
-    (loss, metrics), grads = gradient(params, slow, sharding.shard_rows(minibatch), key)
+    (loss, metrics), grads = gradient(params, {**frozen, **slow}, sharding.shard_rows(minibatch), key)
     updates, opt_state = optimizer.update(grads, opt_state, params)
     params = optax.apply_updates(params, updates)
     slow = algorithm.track(slow, params, state.step * len(rows) + index)

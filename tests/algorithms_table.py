@@ -5,6 +5,7 @@ is 1/6, the best is 1. Adding an algorithm to rlx adds one row here.
 """
 
 from collections.abc import Callable
+import dataclasses
 import functools
 from typing import NamedTuple
 
@@ -16,12 +17,10 @@ from rlx.advantages import groups
 from rlx.algorithms.aepo import aepo
 from rlx.algorithms.brpo import brpo
 from rlx.algorithms.capo import capo
-from rlx.algorithms.cispo import cispo
 from rlx.algorithms.clpo import clpo
 from rlx.algorithms.cog_rethinker import cog_rethinker
 from rlx.algorithms.dapo import dapo
 from rlx.algorithms.deadend import deadend
-from rlx.algorithms.dr_grpo import dr_grpo
 from rlx.algorithms.epo_entropy import epo_entropy
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.gvm import gvm
@@ -35,21 +34,21 @@ from rlx.algorithms.ppo import ppo
 from rlx.algorithms.reinforce import reinforce
 from rlx.algorithms.remax import remax
 from rlx.algorithms.remix import remix
-from rlx.algorithms.rloo import rloo
-from rlx.algorithms.rose import rose
 from rlx.algorithms.sft import sft
 from rlx.algorithms.spae import spae
 from rlx.algorithms.spoc import spoc
-from rlx.algorithms.tempo import tempo
 from rlx.algorithms.tlt import tlt
-from rlx.algorithms.treepo import treepo
+from rlx.algorithms.trees import rose, tempo, treepo
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as selection
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Critic, Scoring, Speaker
 from rlx.envs.text import Task
-from rlx.losses import corrections, policy, regularizers, weights
-from rlx.models import drafter, heads, latent
+from rlx.losses import corrections, policy, ratios, regularizers, weights
+from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
+from rlx.models import drafter, latent
+from rlx.models.heads import TokenHead
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import curriculum, modes, nucleus, prompts, tree
@@ -79,55 +78,45 @@ def repeat_digit() -> Task:
 
 
 TASK = repeat_digit()
-MODEL = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=1, width=16, num_heads=4, num_kv_heads=2, head_size=8, mlp_size=32,
     context_length=16,
-)
+))
 DECODING = Decoding(
     max_tokens=NUM_TOKENS, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
     pad_id=0,
 )
-DRAFTER = drafter.config_of(MODEL, num_layers=1)
-
-
-PACKING = None  # how rows are packed for scoring
-
-
-def score(params, batch):
-  return engine.score(params, MODEL, batch, decoding=DECODING, chunk_size=64, packing=PACKING)
-
-
-def value(params, batch):
-  return heads.values(params, MODEL, batch, packing=PACKING)
-
-
-def draft_score(params, batch):
-  return engine.score(params, DRAFTER, batch, decoding=DECODING, chunk_size=64, packing=PACKING)
+SCORING = Scoring(chunk_tokens=64, packing=None)
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=SCORING)  # as are those that begin as its copies
+DRAFTER = Speaker(
+    model=LanguageModel(drafter.config_of(MODEL.shape, num_layers=1)), decoding=DECODING, scoring=SCORING
+)
+CRITIC = Critic(head=TokenHead(MODEL), scoring=SCORING)
 
 
 def samples(batch_size=BATCH_SIZE):
   return prompts.completions(
-      TASK, MODEL, DECODING, batch_size=batch_size, group_size=GROUP_SIZE, num_slots=0
+      TASK, POLICY, batch_size=batch_size, group_size=GROUP_SIZE, num_slots=0
   )
 
 
 def drafted_samples():
   return prompts.drafted_completions(
-      TASK, MODEL, DRAFTER, DECODING, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=16,
+      TASK, POLICY, DRAFTER, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=16,
       draft_tokens=2, max_live=16,
   )
 
 
 def growing():
   return tree.segments(
-      TASK, MODEL, DECODING, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, segment_tokens=1, first_branches=2,
+      TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, segment_tokens=1, first_branches=2,
       branching=2, uncertainty=0.0, repeated_tokens=0, least_logprob=-100.0,
   )
 
 
 def exploring():
   return tree.explore(
-      TASK, MODEL, DECODING, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, first_rows=2, rows_per_round=2,
+      TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, first_rows=2, rows_per_round=2,
       epsilon=0.5, synonyms=(),
   )
 
@@ -135,7 +124,7 @@ def exploring():
 def chosen(num_prompts):
   """Numbered problems, of which there is a memory: so many of them, with the same number of rows each."""
   return curriculum.curriculum(
-      TASK, MODEL, DECODING, num_problems=BATCH_SIZE, batch_size=BATCH_SIZE, num_prompts=num_prompts,
+      TASK, POLICY, num_problems=BATCH_SIZE, batch_size=BATCH_SIZE, num_prompts=num_prompts,
       num_slots=0, scores=selection.everywhere, draw=selection.highest, allocate=allocation.uniform,
       length=functools.partial(schedules.constant, value=NUM_TOKENS), keep=0.9, prior_rate=0.3,
       prior_strength=2.0,
@@ -163,13 +152,13 @@ def transferring():
 
 def in_modes():
   return modes.forced(
-      TASK, MODEL, DECODING, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=0, modes=('0', '1')
+      TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=0, modes=('0', '1')
   )
 
 
 def in_latents():
   return latent_rollout.completions(
-      TASK, MODEL, DECODING, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, answer_start=''
+      TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, answer_start=''
   )
 
 
@@ -202,89 +191,95 @@ class Row(NamedTuple):
   core: bool = False  # its properties are tried in `make test`, those of the others in `make test-slow`
 
 
-reward = verifier(TASK, DECODING)
+reward = verifier(TASK, POLICY)
 clip = dict(clip_low=0.2, clip_high=0.2)
 
+
+def held():
+  return kl_in_loss(POLICY, coef=0.001)
+
+
+def anywhere():
+  """The KL in the loss and in the reward at once."""
+  return dataclasses.replace(held(), reward_coef=0.001)
+
+
+
 ROWS = (
-    Row('sft', lambda: sft(prompts.solutions(TASK, DECODING, batch_size=BATCH_SIZE), score),
+    Row('sft', lambda: sft(prompts.solutions(TASK, POLICY, batch_size=BATCH_SIZE), POLICY),
         metric='-loss/nll', reached=-0.1, core=True),
-    Row('reinforce', lambda: reinforce(samples(), reward, score, kl_coef=0.0, entropy_coef=0.0)),
-    Row('rloo', lambda: rloo(samples(), reward, score, kl_coef=0.001, entropy_coef=0.001),
-        slow=('reference',)),
-    Row('grpo', lambda: grpo(samples(), reward, score, **clip, kl_coef=0.001, entropy_coef=0.0),
+    Row('reinforce', lambda: reinforce(samples(), reward, POLICY, no_kl(), entropy_coef=0.0)),
+    Row('grpo', lambda: grpo(samples(), reward, POLICY, held(), **clip, entropy_coef=0.0),
         slow=('reference',), core=True),
-    Row('dr_grpo', lambda: dr_grpo(
-        samples(), reward, score, **clip, kl_coef=0.0, entropy_coef=0.0, length=NUM_TOKENS)),
     Row('dapo', lambda: dapo(
-        samples(2 * BATCH_SIZE), reward, score, clip_low=0.2, clip_high=0.28, train_rows=BATCH_SIZE,
+        samples(2 * BATCH_SIZE), reward, POLICY, clip_low=0.2, clip_high=0.28, train_rows=BATCH_SIZE,
         max_tokens=2 * NUM_TOKENS, overlong_buffer=NUM_TOKENS), metric='reward/before_selection'),
-    Row('cispo', lambda: cispo(samples(), reward, score, clip_low=1.0, clip_high=0.28)),
     Row('ppo', lambda: ppo(
-        samples(), reward, score, value, **clip, kl_coef=0.001, entropy_coef=0.0, value_coef=0.5,
-        value_clip=0.2, discount=1.0, lambda_=0.95), slow=('reference',), critic=True, core=True),
+        samples(), reward, POLICY, CRITIC, kl_in_reward(POLICY, coef=0.001), **clip, entropy_coef=0.0,
+        value_coef=0.5, value_clip=0.2, discount=1.0, lambda_=0.95),
+        slow=('reference',), critic=True, core=True),
     Row('tlt', lambda: tlt(
-        drafted_samples(), reward, score, draft_score, **clip, kl_coef=0.0, entropy_coef=0.0, draft_coef=1.0),
+        drafted_samples(), reward, POLICY, DRAFTER, no_kl(), **clip, entropy_coef=0.0, draft_coef=1.0),
         drafter=True),
-    Row('tempo', lambda: tempo(samples(), reward, score, **clip, kl_coef=0.001), slow=('reference',)),
-    Row('treepo', lambda: treepo(growing(), reward, score, clip_low=0.2, clip_high=0.28)),
+    Row('tempo', lambda: tempo(samples(), reward, POLICY, held(), **clip), slow=('reference',)),
+    Row('treepo', lambda: treepo(growing(), reward, POLICY, clip_low=0.2, clip_high=0.28)),
     Row('rose', lambda: rose(
-        exploring(), reward, score, **clip, kl_coef=0.001, length_power=0.5, length=NUM_TOKENS),
+        exploring(), reward, POLICY, held(), **clip, length_power=0.5, length=NUM_TOKENS),
         slow=('reference',)),
     Row('policy_gradient', lambda: policy_gradient(
-        samples(), reward, score, baseline=groups.normalised, weight=weights.informative,
-        level=policy.sequence_token_ratio, surrogate=functools.partial(policy.clipped, **clip),
-        reduction=reductions.sequence_mean, kl=regularizers.kl_k3_corrected, kl_coef=0.001,
-        kl_reward_coef=0.001, entropy_coef=0.0,
-        correction=functools.partial(corrections.truncated, ratio_max=2.0), correction_level=policy.ratio),
+        samples(), reward, POLICY, anywhere(), baseline=groups.normalised, weight=weights.informative,
+        level=ratios.sequence_token_ratio, surrogate=functools.partial(policy.clipped, **clip),
+        reduction=reductions.sequence_mean, kl_estimator=regularizers.kl_k3_corrected, entropy_coef=0.0,
+        correction=functools.partial(corrections.truncated, ratio_max=2.0), correction_level=ratios.ratio),
         slow=('reference',)),
-    Row('remax', lambda: remax(samples(), reward, score, MODEL, DECODING, group_size=GROUP_SIZE)),
-    Row('gvm', lambda: gvm(chosen(BATCH_SIZE // 4), reward, score)),
+    Row('remax', lambda: remax(samples(), reward, POLICY, no_kl(), group_size=GROUP_SIZE)),
+    Row('gvm', lambda: gvm(chosen(BATCH_SIZE // 4), reward, POLICY)),
     Row('aepo', lambda: aepo(
-        with_columns(samples(), tasks=lambda batch: batch['groups'] % 2), reward, score, **clip,
+        with_columns(samples(), tasks=lambda batch: batch['groups'] % 2), reward, POLICY, **clip,
         entropy_low=0.1, entropy_high=5.0)),
     Row('mssr', lambda: mssr(
-        chosen(BATCH_SIZE), reward, score, TASK, DECODING, num_problems=BATCH_SIZE, **clip, prior_rate=0.3,
+        chosen(BATCH_SIZE), reward, POLICY, TASK, num_problems=BATCH_SIZE, **clip, prior_rate=0.3,
         prior_strength=2.0, keep_low=0.5, keep_high=0.95, drift=0.1, entropy_scale=0.4, kappa=2.0)),
     Row('nlpo', lambda: nlpo(
         nucleus.completions(
-            TASK, MODEL, DECODING, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, top_p=0.95),
-        reward, score, value, MODEL, DECODING, top_p=0.95, refresh=2, **clip, kl_coef=0.001, kl_target=1.0,
-        kl_rate=0.1, entropy_coef=0.0, value_coef=0.5, value_clip=0.2, discount=1.0, lambda_=0.95),
+            TASK, POLICY, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, top_p=0.95),
+        reward, POLICY, POLICY, CRITIC, kl_in_reward(POLICY, coef=0.001), top_p=0.95, refresh=2, **clip,
+        kl_target=1.0, kl_rate=0.1, entropy_coef=0.0, value_coef=0.5, value_clip=0.2, discount=1.0,
+        lambda_=0.95),
         slow=('past', 'reference'), critic=True),
     Row('hgpo', lambda: hgpo(
-        in_modes(), reward, score, **clip, kl_coef=0.001, inter_coef=1.0, margins=(0.0, 0.0)),
+        in_modes(), reward, POLICY, held(), **clip, inter_coef=1.0, margins=(0.0, 0.0)),
         slow=('reference',), reached=0.6),
-    Row('spoc', lambda: spoc(samples(), by_turn, score, **clip, kl_coef=0.0)),
+    Row('spoc', lambda: spoc(samples(), by_turn, POLICY, no_kl(), **clip)),
     Row('brpo', lambda: brpo(
-        samples(), score, TASK, MODEL, DECODING, **clip, budgets=(1, 2), budget_weights=(0.5, 0.5),
-        decay=0.5, marker='0', summary_tokens=1, summary_samples=2), reached=0.65),
+        samples(), POLICY, TASK, **clip, budgets=(1, 2), budget_weights=(0.5, 0.5), decay=0.5, marker='0',
+        summary_tokens=1, summary_samples=2), reached=0.65),
     Row('spae', lambda: spae(
-        with_columns(samples(), answers=lambda batch: batch['tokens'][:, :1]), reward, score, TASK, MODEL,
-        DECODING, **clip, separator='0', probe='1', probe_tokens=1, probe_samples=2, max_steps=2,
-        saturated=0.9, alpha=0.5, xi=0.5)),
+        with_columns(samples(), answers=lambda batch: batch['tokens'][:, :1]), reward, POLICY, TASK, **clip,
+        separator='0', probe='1', probe_tokens=1, probe_samples=2, max_steps=2, saturated=0.9, alpha=0.5,
+        xi=0.5)),
     Row('capo', lambda: capo(
-        samples(), by_critics, score, **clip, kl_coef=0.0, outcome_weight=2.0, process_weight=1.0,
+        samples(), by_critics, POLICY, no_kl(), **clip, outcome_weight=2.0, process_weight=1.0,
         min_votes=2)),
     Row('cog_rethinker', lambda: cog_rethinker(
-        transferring(), reward, score, **clip, kl_coef=0.0, sft_coef=1.0)),
+        transferring(), reward, POLICY, no_kl(), **clip, sft_coef=1.0)),
     Row('clpo', lambda: clpo(
-        with_columns(samples(), hard=lambda batch: batch['groups'] % 2 == 0), reward, score, **clip,
-        kl_coef=0.001, hard_scale=0.5), slow=('reference',)),
+        with_columns(samples(), hard=lambda batch: batch['groups'] % 2 == 0), reward, POLICY, held(), **clip,
+        hard_scale=0.5), slow=('reference',)),
     Row('pav', lambda: pav(
-        samples(), reward, score, TASK, MODEL, DECODING, **clip, kl_coef=0.0, separator='0', max_steps=2,
-        prover='prover', prover_samples=2, best_of=1, alpha=1.0), slow=('prover',)),
-    Row('hrpo', lambda: hrpo(
-        in_latents(), reward, MODEL, DECODING, **clip, kl_coef=0.0, chunk_tokens=64),
+        samples(), reward, POLICY, POLICY, no_kl(), TASK, **clip, separator='0', max_steps=2,
+        prover_samples=2, best_of=1, alpha=1.0), slow=('prover',)),
+    Row('hrpo', lambda: hrpo(in_latents(), reward, POLICY, no_kl(), **clip),
         trained=lambda policy: {'policy': latent.init(jax.random.key(2), policy, r_min=0.9, r_max=0.95)}),
-    Row('deadend', lambda: deadend(samples(), reward, MODEL, DRAFTER, DECODING), slow=('policy',),
-        trained=lambda policy: {'rectifier': drafter.init(policy, num_layers=DRAFTER.num_layers)},
+    Row('deadend', lambda: deadend(samples(), reward, POLICY, DRAFTER), slow=('policy',),
+        trained=lambda policy: {'rectifier': drafter.init(policy, num_layers=1)},
         metric='-loss/value', reached=-0.5, rise=0.1),
     Row('remix', lambda: remix(
-        samples(), reward, score, clip=0.2, kl_coef=0.001,
+        samples(), reward, POLICY, held(), clip=0.2,
         base_share=functools.partial(schedules.linear, first=1.0, last=0.5, num_steps=200)),
         slow=('reference',)),
     Row('epo_entropy', lambda: epo_entropy(
-        samples(), reward, score, **clip, entropy_coef=0.001, smooth_coef=3.0, ratio_low=0.5, ratio_high=2.0,
+        samples(), reward, POLICY, **clip, entropy_coef=0.001, smooth_coef=3.0, ratio_low=0.5, ratio_high=2.0,
         window=50, phase=functools.partial(
             schedules.two_phases, kept=0.8, slow_rate=2.0, fast_rate=3.0, num_steps=200))),
 )

@@ -17,9 +17,9 @@ def a_run(folder, *, returns, seed=0, rate=1e-3, members=None, env_steps=10.0):
   (folder / 'config.json').write_text(json.dumps(config))
   writer = MetricsWriter(folder, resume_step=-1)
   for step, value in enumerate(returns):
-    writer.write(step, 'main', {'eval/return': value, 'env/steps': env_steps if step else 0.0})
+    writer.write(step, 'main', {'eval/episodes/return': value, 'env/steps': env_steps if step else 0.0})
     if members is not None:
-      writer.write_members(step, 'main', {'eval/return': members[:, step]})
+      writer.write_members(step, 'main', {'eval/episodes/return': members[:, step]})
   writer.close()
   return str(folder)
 
@@ -30,10 +30,10 @@ def test_seeds_are_one_line_and_configs_are_several(tmp_path):
       a_run(tmp_path / 'b', returns=[0, 3], seed=1),
       a_run(tmp_path / 'c', returns=[0, 8], rate=1e-2),
   ]
-  lines = compare.read(runs, 'eval/return', 'train steps')
+  lines = compare.read(runs, 'eval/episodes/return', 'train steps')
   assert [line.name for line in lines] == [runs[0], runs[2]]
   np.testing.assert_array_equal(lines[0].values, [[0, 1], [0, 3]])
-  text = compare.table(lines, 'eval/return')
+  text = compare.table(lines, 'eval/episodes/return')
   assert '| 2 | 2 | 1 | 3 |' in text  # seeds, IQM, worst, best
   assert 'optimizer.learning_rate: 0.001 -> 0.01' in text and '`seed' not in text
 
@@ -41,7 +41,7 @@ def test_seeds_are_one_line_and_configs_are_several(tmp_path):
 def test_members_of_a_population_are_seeds_with_an_interval(tmp_path):
   members = np.array([[0.0, value] for value in (1, 2, 3, 4, 100)])
   run = a_run(tmp_path / 'a', returns=[0, 3], members=members)
-  (line,) = compare.read([run], 'eval/return', 'train steps')
+  (line,) = compare.read([run], 'eval/episodes/return', 'train steps')
   np.testing.assert_array_equal(line.values, members)
   middle, low, high = compare.summarised(line.values[:, -1])
   assert middle == 3 and 1 <= low < 3 < high <= 100
@@ -49,13 +49,13 @@ def test_members_of_a_population_are_seeds_with_an_interval(tmp_path):
 
 def test_the_axis_can_be_what_was_spent(tmp_path):
   run = a_run(tmp_path / 'a', returns=[0, 1, 2], env_steps=64.0)
-  (line,) = compare.read([run], 'eval/return', 'env/steps')
+  (line,) = compare.read([run], 'eval/episodes/return', 'env/steps')
   np.testing.assert_array_equal(line.at, [0, 64, 128])
 
 
 def test_only_steps_that_all_seeds_have_are_compared(tmp_path):
   runs = [a_run(tmp_path / 'a', returns=[0, 1, 2]), a_run(tmp_path / 'b', returns=[4, 5], seed=1)]
-  (line,) = compare.read(runs, 'eval/return', 'train steps')
+  (line,) = compare.read(runs, 'eval/episodes/return', 'train steps')
   np.testing.assert_array_equal(line.values, [[0, 1], [4, 5]])
 
 
@@ -67,7 +67,7 @@ def test_the_command_writes_a_table_and_a_figure(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(('options', 'said'), [
-    (['--metric=eval/retrun'], "no metric 'eval/retrun'; it has env/steps, eval/return"),
+    (['--metric=eval/episodes/retrun'], "'eval/episodes/retrun'; it has env/steps, eval/episodes/return"),
     (['--against=env/step'], "no metric 'env/step'"),
 ])
 def test_what_is_not_there_is_said(tmp_path, capsys, options, said):
@@ -84,7 +84,7 @@ def test_a_directory_without_a_run_is_refused(tmp_path, capsys):
 def test_members_go_on_where_a_run_was_resumed(tmp_path):
   a_run(tmp_path / 'a', returns=[0, 1, 2], members=np.zeros((3, 3)))
   writer = MetricsWriter(tmp_path / 'a', resume_step=1)
-  writer.write_members(2, 'main', {'eval/return': np.ones(3)})
+  writer.write_members(2, 'main', {'eval/episodes/return': np.ones(3)})
   writer.close()
   rows = [json.loads(line) for line in (tmp_path / 'a/members.jsonl').read_text().splitlines()]
-  assert [row['step'] for row in rows] == [0, 1, 2] and rows[2]['eval/return'] == [1, 1, 1]
+  assert [row['step'] for row in rows] == [0, 1, 2] and rows[2]['eval/episodes/return'] == [1, 1, 1]

@@ -6,6 +6,8 @@ import pytest
 
 from rlx import config as configs
 from rlx.config import ConfigError
+from rlx.run.build import build
+from rlx.run.parts import call
 
 QUICKSTART = 'experiments/configs/quickstart/arithmetic.py:smoke'
 
@@ -36,10 +38,12 @@ def test_overrides_name_the_mistake(text, words):
 
 
 def test_overrides_keep_types():
-  config = changed('algorithm.clip_high=1', 'model.tied=false', "stages=('main',)", 'data.operators=+-')
+  config = changed(
+      'algorithm.clip_high=1', 'models.policy.tied=false', "stages=('main',)", 'task.operators=+-'
+  )
   assert config.algorithm.clip_high == 1.0 and isinstance(config.algorithm.clip_high, float)
-  assert config.model.tied is False and config.stages == ('main',)
-  assert config.sft.data.operators == '+-', 'the stages share one data section'
+  assert config.models.policy.tied is False and config.stages == ('main',)
+  assert config.sft.task.operators == '+-', 'the stages share one task'
 
 
 @pytest.mark.parametrize(
@@ -47,36 +51,37 @@ def test_overrides_keep_types():
     [
         (['rollout.group_size=7'], 'group_size=7 does not divide rollout.batch_size=16'),
         (['stages=(1,)'], "end with 'main'"),
-        (['stages=("main",)'], "['sft']"),
+        (['stages=("main",)'], "config has ['sft'], which nobody asks for"),
         (['mesh.fsdp=16'], 'needs 16 devices, 8 are here'),
         (['mesh.data=3'], 'batch_size=16 is not divisible by the 3 devices'),
         (['steps=3'], 'multiple of log.steps_per_dispatch=2'),
-        (['eval.every=3'], 'multiple of log.steps_per_dispatch=2'),
+        (['evals.held_out.every=3'], 'multiple of log.steps_per_dispatch=2'),
         (['checkpoint.keep=1'], 'at least 2'),
-        (['model.num_kv_heads=3'], 'num_kv_heads=3 does not divide num_heads'),
-        (['model.norm=rms'], "norm='rms' is not one of"),
+        (['models.policy.num_kv_heads=3'], 'num_kv_heads=3 does not divide num_heads'),
+        (['models.policy.num_heads=3'], 'num_heads=3 does not divide width=64'),
         (['score.packed_columns=64'], 'config.score: packed_columns=64, packed_rows=0'),
         (['decoding.sampler=cdf'], "need 'gumbel' or 'inverse_cdf'"),
-        (['model.attention=flash'], "attention='flash' is not one of"),
+        (['models.policy.attention=flash'], "attention='flash' is not one of"),
         (['algorithm.name=grop'], "did you mean 'grpo'?"),
         (['algorithm.name=yours.mine'], "no package 'yours' is installed or found by PYTHONPATH"),
         (['optimizer.name=sgd'], "no function 'sgd'"),
-        (['algorithm.name=rloo'], "config.algorithm has ['clip_high', 'clip_low']"),
-        (['data.name=sorting'], "config.data has ['max_operand', 'min_operand', 'operators']"),
+        (['algorithm.name=rloo'], "config.algorithm has ['clip_high', 'clip_low'"),
+        (['task.name=sorting'], "config.task has ['max_operand', 'min_operand', 'operators']"),
         (['decoding.top_p=0.0'], 'top_p=0.0'),
         (['sft.decoding.max_tokens=2'], 'solutions take up to'),
-        (['params.policy=lstm'], "['lstm'] is none of"),
+        (['trained=("actor",)'], "trained and slow name ['actor']; config.models has ['policy']"),
+        (['log.headline=eval/other/accuracy'], "is of none of the evaluations ['eval/held_out']"),
         (['updates.epochs=0'], 'at least 1 each'),
         (['population.size=0'], 'at least 1'),
         (['sft.stop.metric=3', 'sft.stop.at_least=x'], 'needs float'),
-        (['data.held_out_share=0.0'], 'leaves one part empty'),
+        (['task.held_out_share=0.0'], 'leaves one part empty'),
     ],
 )
 def test_a_config_that_cannot_run_says_so_in_one_line(overrides, words):
   from rlx.run import train
 
   with pytest.raises(ConfigError) as error:
-    train.check(configs.build(changed(*overrides)))
+    train.check(build(changed(*overrides)))
   assert words in str(error.value) and '\n' not in str(error.value), str(error.value)
 
 
@@ -86,16 +91,16 @@ def test_a_config_that_cannot_run_says_so_in_one_line(overrides, words):
         (['updates.minibatches=3'], 'minibatches=3 does not divide the 16 rows'),
         (['updates.microbatches=3'], 'microbatches=3 does not divide the 16 rows'),
         (['decoding.max_tokens=40'], 'do not fit the context of 32'),
-        (['algorithm.kl_coef=0.1'], "asks for 'reference'"),
+        (['algorithm.kl.name=kl_in_loss'], "lacks ['coef']"),
         (['score.packed_columns=4', 'score.packed_rows=2'], 'packed_columns=4 is less than the 10 columns'),
-        (['model.attention=cudnn'], "implementation='cudnn' cannot run here"),
+        (['models.policy.attention=cudnn'], "implementation='cudnn' cannot run here"),
     ],
 )
 def test_a_program_that_cannot_be_built_says_so_before_the_first_stage(overrides, words):
   from rlx.run import train
 
   with pytest.raises(ConfigError) as error:
-    train.check(configs.build(changed('mesh.data=1', *overrides)))
+    train.check(build(changed('mesh.data=1', *overrides)))
   assert words in str(error.value) and '\n' not in str(error.value), str(error.value)
 
 
@@ -129,14 +134,14 @@ def test_call_takes_exactly_what_the_function_asks_for():
   def function(part, *, x, y=2):
     return part, x, y
 
-  assert configs.call(function, {'name': 'f', 'x': 1}, 'section', {'part': lambda: 'p'}) == ('p', 1, 2)
+  assert call(function, {'name': 'f', 'x': 1}, 'section', {'part': lambda: 'p'}) == ('p', 1, 2)
   wrong = [({}, "lacks ['x']"), ({'x': 1, 'z': 2}, "has ['z']"), ({'x': 1, 'y': 3}, "has ['y']")]
   for section, words in wrong:
     with pytest.raises(ConfigError) as error:
-      configs.call(function, section, 'section', {'part': lambda: 'p'})
+      call(function, section, 'section', {'part': lambda: 'p'})
     assert words in str(error.value)
   with pytest.raises(ConfigError, match='asks for'):
-    configs.call(function, {'x': 1}, 'section', {})
+    call(function, {'x': 1}, 'section', {})
 
 
 def test_parse_arg():
@@ -149,15 +154,14 @@ PARTS = {
     'name': 'policy_gradient',
     'baseline': {'name': 'rlx.advantages.groups.normalised', 'eps': 1e-4},
     'weight': {'name': 'rlx.losses.weights.equal'},
-    'level': {'name': 'rlx.losses.policy.sequence_ratio'},
+    'level': {'name': 'rlx.losses.ratios.sequence_ratio'},
     'surrogate': {'name': 'rlx.losses.policy.clipped', 'clip_low': 3e-4, 'clip_high': 4e-4},
     'reduction': {'name': 'rlx.reductions.sequence_mean'},
-    'kl': {'name': 'rlx.losses.regularizers.kl_k3'},
-    'kl_coef': 0.0,
-    'kl_reward_coef': 0.0,
+    'kl': {'name': 'no_kl'},
+    'kl_estimator': {'name': 'kl_k3'},
     'entropy_coef': 0.0,
     'correction': {'name': 'rlx.losses.corrections.none'},
-    'correction_level': {'name': 'rlx.losses.policy.ratio'},
+    'correction_level': {'name': 'rlx.losses.ratios.ratio'},
 }
 
 
@@ -177,9 +181,9 @@ def test_a_value_can_be_a_function_with_its_numbers():
     seen.update(task=task, clip=clip, plain=plain)
 
   section = {'clip': {'name': 'rlx.losses.policy.clipped', 'clip_low': 0.5, 'clip_high': 1.0}, 'plain': 3}
-  configs.call(factory, section, 'algorithm', {'task': lambda: 'a task'})
+  call(factory, section, 'algorithm', {'task': lambda: 'a task'})
   assert seen['clip'](jnp.float32(2.5), jnp.float32(1)) == -2 and seen['plain'] == 3
-  configs.build(with_parts('algorithm.surrogate.clip_high=0.1'))
+  build(with_parts('algorithm.surrogate.clip_high=0.1'))
 
 
 @pytest.mark.parametrize('parts, words', [
@@ -187,9 +191,9 @@ def test_a_value_can_be_a_function_with_its_numbers():
      "config.algorithm.surrogate lacks ['clip_high'], which clipped() needs"),
     ({'surrogate': {'name': 'rlx.losses.policy.clipped', 'clip_lo': 0.2, 'clip_high': 0.2}},
      "config.algorithm.surrogate has ['clip_lo'], which clipped() does not know; did you mean 'clip_low'?"),
-    ({'level': {'name': 'rlx.losses.policy.sequnce_ratio'}}, "there is no function 'sequnce_ratio'"),
+    ({'level': {'name': 'rlx.losses.ratios.sequnce_ratio'}}, "there is no function 'sequnce_ratio'"),
 ])
 def test_a_function_among_the_values_is_checked_as_a_section_is(parts, words):
   with pytest.raises(ConfigError) as error:
-    configs.build(with_parts(**parts))
+    build(with_parts(**parts))
   assert words in str(error.value) and '\n' not in str(error.value)

@@ -6,9 +6,10 @@ import jax
 from ml_collections import ConfigDict
 import pytest
 
-from experiments import papers
+from experiments import config_docs, papers
 from rlx import config as configs
 from rlx.run import train
+from rlx.run.build import build
 
 ROOT = Path(__file__).parent.parent
 CONFIGS = sorted(p for p in (ROOT / 'experiments/configs').rglob('*.py') if p.name != '__init__.py')
@@ -29,7 +30,7 @@ def each(paths, *, at_once):
 def test_config_builds_and_is_not_modified(path):
   config = configs.load(f'{path}:smoke')
   before = config.to_json()
-  configs.build(config)
+  build(config)
   assert config.to_json() == before
   configs.load(str(path))  # the real one is at least a config
   assert 'Result: ' in path.read_text(), 'a config is the record of a result'
@@ -37,15 +38,19 @@ def test_config_builds_and_is_not_modified(path):
 
 @each(CONFIGS, at_once=[path for path in FIRST if path.parent.name in TRACED])
 def test_every_stage_of_a_config_can_be_traced(path):
-  run = configs.build(configs.load(f'{path}:smoke'))
+  run = build(configs.load(f'{path}:smoke'))
   with jax.set_mesh(run.mesh):
     train.check(run)
 
 
+NAMES = ('models.', 'evals.')  # keys in these are free to choose
+
+
 def sections(config, prefix=''):
-  yield prefix, config
+  if prefix not in NAMES:
+    yield prefix, config
   for name, value in config.items():
-    if isinstance(value, ConfigDict) and name not in ('params', 'slow'):  # names of models, free to choose
+    if isinstance(value, ConfigDict) and name != 'slow':
       yield from sections(value, f'{prefix}{name}.')
 
 
@@ -58,7 +63,7 @@ def test_every_key_is_read():
     config = configs.load(path).unlock()
     dict(sections(config))[name]['surplus'] = 1
     with pytest.raises(configs.ConfigError) as error:
-      configs.build(config)
+      build(config)
     assert 'surplus' in str(error.value), name
 
 
@@ -79,6 +84,11 @@ def test_a_stop_rule_ends_a_stage_early(tmp_path):
   configs.override(config, 'sft.stop.at_least', '0.0')
   outcome = train.train(config, tmp_path, quiet=True, command='')
   assert outcome.finished and outcome.step == 2 + 4, 'the first evaluation of SFT ends it'
+
+
+def test_the_page_of_sections_is_up_to_date():
+  said = (ROOT / 'docs/config.md').read_text()
+  assert said == config_docs.text(), 'run: python -m experiments.config_docs'
 
 
 def test_papers_table_is_up_to_date():

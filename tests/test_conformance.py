@@ -1,6 +1,8 @@
 """Every property over every algorithm of `algorithms_table.py`."""
 
+import dataclasses
 import functools
+import inspect
 
 import algorithms_table as table
 import chex
@@ -11,9 +13,10 @@ import optax
 import pytest
 
 from rlx import sharding
+from rlx.algorithms import trees
 from rlx.controllers.memory import stateful
 from rlx.engine.packing import Packing
-from rlx.models import drafter, heads, transformer
+from rlx.models import drafter, heads
 from rlx.run.checkpoint import Checkpoints
 from rlx.step import collect, make_train_step, repeat
 from rlx.types import State, check
@@ -34,7 +37,7 @@ in_time = rows({'grpo'})  # what compiles for long
 
 @functools.cache
 def initial_policy():
-  return jax.jit(functools.partial(transformer.init, config=table.MODEL))(jax.random.key(0))
+  return jax.jit(table.MODEL.init)(jax.random.key(0))
 
 
 def make_state(row, optimizer):
@@ -43,7 +46,7 @@ def make_state(row, optimizer):
   if row.critic:
     params['value'] = heads.init_value(policy)
   if row.drafter:
-    params['drafter'] = drafter.init(policy, num_layers=table.DRAFTER.num_layers)
+    params['drafter'] = drafter.init(policy, num_layers=1)
   slow = {name: jax.tree.map(jnp.copy, policy) for name in row.slow}
   return State(
       step=jnp.int32(0), params=params, slow=slow, opt_state=optimizer.init(params),
@@ -57,6 +60,8 @@ def rollout_of(row):
 
 
 ADAM = optax.adam(5e-3)
+MODELS = ('policy', 'reference', 'past', 'prover', 'value', 'drafter', 'rectifier')
+AXES = dict.fromkeys(MODELS, table.MODEL.axes)  # all are decoders, or stand on one
 
 
 @functools.cache
@@ -86,7 +91,7 @@ def a_batch(row):
 
 def make_step(row, optimizer, *, epochs=1, minibatches=1, microbatches=1):
   return make_train_step(
-      row.make(), optimizer, epochs=epochs, minibatches=minibatches, microbatches=microbatches
+      row.make(), optimizer, epochs=epochs, minibatches=minibatches, microbatches=microbatches, axes=AXES
   )
 
 
@@ -160,7 +165,10 @@ def test_packing_changes_nothing(row, monkeypatch):
   """Packed rows with shared prompts have the loss and gradient of padded ones."""
   state, batch, evaluate = a_batch(row)
   expected = evaluate(state, batch)
-  monkeypatch.setattr(table, 'PACKING', Packing(columns=10, rows=4, share_prompts=True))
+  packing = Packing(columns=10, rows=4, share_prompts=True)
+  for name in ('POLICY', 'DRAFTER', 'CRITIC'):
+    scoring = dataclasses.replace(table.SCORING, packing=packing)
+    monkeypatch.setattr(table, name, dataclasses.replace(getattr(table, name), scoring=scoring))
   packed = jax.jit(functools.partial(loss_and_gradient, row.make()))
   assert_close(packed(state, batch), expected)
 
@@ -176,7 +184,7 @@ def test_microbatches_and_devices_take_the_same_step(row):
   assert_close(split, whole)
   mesh = sharding.make_mesh(data=2, fsdp=2, tensor=2)
   with jax.set_mesh(mesh):
-    placed = jax.device_put(state, sharding.shardings(state, mesh))
+    placed = jax.device_put(state, sharding.state_shardings(state, mesh, AXES))
     sharded_state, sharded = with_data(row, make_step(row, optimizer, minibatches=2))(placed)
   assert len(sharded_state.models['policy']['embedding'].sharding.device_set) == 8
   assert_close(jax.device_get(sharded_state.params), jax.device_get(whole_state.params))
@@ -205,6 +213,7 @@ def test_every_algorithm_of_the_library_has_a_row():
   import rlx.algorithms
 
   modules = {module.name for module in pkgutil.iter_modules(rlx.algorithms.__path__)}
+  of_trees = {name for name, x in vars(trees).items() if inspect.getmodule(x) is trees}
   # Choices among the parts of one; train steps of their own; a table of its own, in tests/control.
   others = {'presets', 'seeupo', 'internal_rl', 'control'}
-  assert modules == {row.name for row in table.ROWS} | others
+  assert modules - {'trees'} | of_trees == {row.name for row in table.ROWS} | others

@@ -61,7 +61,7 @@ def test_a_directory_holds_what_a_model_needs(directory):
 
 
 def load(directory):
-  config = hf.hf(
+  config = hf.shape_of(
       directory=str(directory), context_length=0, dtype='float32', param_dtype='float32', remat=False,
       attention='reference', decode_attention='reference',
   )

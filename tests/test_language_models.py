@@ -11,8 +11,9 @@ import pytest
 
 from experiments import launch
 from rlx import config as configs
-from rlx.models import hf, lora
+from rlx.models import hf, lora, peft
 from rlx.run import train
+from rlx.run.build import build
 from rlx.run.writers import read_metrics
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +41,10 @@ def load(name, *overrides):
   return config
 
 
+def shape_of(run):
+  return run.stages[-1].models['policy'].model.functions.shape
+
+
 @pytest.fixture(scope='module')
 def math_run(tmp_path_factory):
   """The workdir of a finished smoke run of GSM8K's config."""
@@ -53,8 +58,9 @@ def test_a_run_with_python_rewards_leaves_what_it_promises(math_run):
   rows = read_metrics(math_run / 'metrics.jsonl')
   assert [row['step'] for row in rows] == list(range(9))
   last = rows[-1]
-  assert {'rewards/math', 'rewards/format', 'eval/math', 'eval/accuracy', 'rollout/policy_lag'} <= last.keys()
-  assert last['reward/failed'] == 0 and last['eval/failed'] == 0
+  assert {'rewards/math', 'rewards/format', 'rollout/policy_lag'} <= last.keys()
+  assert {'eval/held_out/math', 'eval/held_out/accuracy'} <= last.keys()
+  assert last['reward/failed'] == 0 and last['eval/held_out/failed'] == 0
   assert 0 < last['mismatch/logprob_max'] < 1e-4 and last['mismatch/effective_samples'] > 0.999
   newest = max((math_run / 'samples').iterdir())
   samples = [json.loads(line) for line in newest.read_text().splitlines()]
@@ -64,19 +70,19 @@ def test_a_run_with_python_rewards_leaves_what_it_promises(math_run):
 
 
 def test_the_exported_model_is_the_trained_one(math_run):
-  run = configs.build(load('math/gsm8k_grpo'))
+  run = build(load('math/gsm8k_grpo'))
   with jax.set_mesh(run.mesh):
     state, position = train.restore(run, math_run)
   assert position.step == 8
-  exported = hf.load(math_run / 'model', run.model)
+  exported = hf.load(math_run / 'model', shape_of(run))
   jax.tree.map(np.testing.assert_array_equal, exported, jax.device_get(state.params['policy']))
-  begun = hf.load(TINY, run.model)
+  begun = hf.load(TINY, shape_of(run))
   assert not np.array_equal(begun['embedding'], exported['embedding'])
 
 
 def test_tokens_in_are_tokens_out(math_run):
   """What is trained on are the tokens of the data set and those that were sampled; texts are for rewards."""
-  run = configs.build(load('math/gsm8k_grpo'))
+  run = build(load('math/gsm8k_grpo'))
   stage, task = run.stages[1], run.task
   with jax.set_mesh(run.mesh):
     state = train.begin(run, 1, train.begin(run, 0, {}, 0).models, 0)
@@ -87,17 +93,17 @@ def test_tokens_in_are_tokens_out(math_run):
     np.testing.assert_array_equal(batch['tokens'][i, :length], task.data['prompts'][row, :length])
     assert batch['prompt_lengths'][i] == length
   seen = {}
-  scored = stage.host_reward.score
+  scored = stage.program.reward.score
 
   def spy(rows, completion_ids):
     seen.update(rows=rows, completion_ids=completion_ids)
     return scored(rows, completion_ids)
 
-  stage.host_reward.score = spy
+  stage.program.reward.score = spy
   try:
-    stage.host_reward(state.models, batch, None)
+    stage.program.reward(state.models, batch, None)
   finally:
-    stage.host_reward.close()
+    stage.program.reward.close()
   for i, ids in enumerate(seen['completion_ids']):
     assert ids == batch['tokens'][i][batch['action_mask'][i]].tolist()
 
@@ -124,7 +130,7 @@ def test_overlap_is_said_in_the_metrics(tmp_path, monkeypatch):
   monkeypatch.syspath_prepend(str(ROOT / 'tests/rewards'))
   config = load(
       'math/gsm8k_grpo', 'reward.overlap=true', 'log.steps_per_dispatch=4', 'checkpoint.every=4',
-      'eval.every=4', 'optimizer.warmup_steps=0', 'optimizer.learning_rate=0.01',
+      'evals.held_out.every=4', 'optimizer.warmup_steps=0', 'optimizer.learning_rate=0.01',
   ).unlock()
   config.reward.functions.length = {'name': 'host_rewards.length', 'weight': 0.01}  # not the same for all
   train.train(config, tmp_path, quiet=True, command='rlx')
@@ -136,34 +142,34 @@ def test_overlap_is_said_in_the_metrics(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_lora_trains_beside_its_base_and_is_exported_both_ways(tmp_path):
   config = load('math/gsm8k_grpo_lora')
-  run = configs.build(config)
+  run = build(config)
   with jax.set_mesh(run.mesh):
-    state = train.abstract_state(run, 1)
-  assert state.params.keys() == {'adapters'} and state.slow.keys() == {'base'}
+    state, frozen = train.abstract_state(run, 1)
+  assert state.params.keys() == {'policy'} and not state.slow and frozen.keys() == {'base'}
   outcome = train.train(config, tmp_path, quiet=True, command='rlx')
   assert set(outcome.exported) == {tmp_path / 'model', tmp_path / 'adapter'}
   rows = read_metrics(tmp_path / 'metrics.jsonl')
   assert rows[-1]['kl/reference'] > 0 and 'rewards/math' in rows[-1]
-  base, merged = (hf.load(path, run.model) for path in (TINY, tmp_path / 'model'))
-  adapters, found = lora.load_peft(tmp_path / 'adapter', run.model, family='qwen2')
+  base, merged = (hf.load(path, shape_of(run)) for path in (TINY, tmp_path / 'model'))
+  adapters, found = peft.load(tmp_path / 'adapter', shape_of(run), family='qwen2')
   assert (found.rank, found.alpha) == (8, 16)
   again = lora.merge(base, adapters, found)
   jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6), again, merged)
   assert not np.array_equal(base['layers']['query'], merged['layers']['query'])
-  _continue_from(tmp_path / 'adapter', state.params['adapters'])
+  _continue_from(tmp_path / 'adapter', state.params['policy'])
 
 
 def _continue_from(directory, shapes):
   """A run may begin from adapters of another one, if they have the shape that it asks for."""
-  run = configs.build(load('math/gsm8k_grpo_lora', f'lora.directory={directory}'))
+  run = build(load('math/gsm8k_grpo_lora', f'models.policy.directory={directory}'))
   with jax.set_mesh(run.mesh):
-    adapters = train.begin(run, 0, {}, 0).params['adapters']
+    adapters = train.begin(run, 0, {}, 0, train.load_frozen(run, 0, {})).params['policy']
   assert jax.tree.map(lambda x: x.shape, adapters) == jax.tree.map(lambda x: x.shape, shapes)
   b = next(x for path, x in jax.tree_util.tree_leaves_with_path(adapters) if 'lora_b' in str(path))
   assert np.abs(b).max() > 0, 'fresh adapters would begin at zero'
-  other = configs.build(load('math/gsm8k_grpo_lora', f'lora.directory={directory}', 'lora.rank=4'))
+  other = build(load('math/gsm8k_grpo_lora', f'models.policy.directory={directory}', 'models.policy.rank=4'))
   with jax.set_mesh(other.mesh), pytest.raises(configs.ConfigError, match='rank'):
-    train.begin(other, 0, {}, 0)
+    train.begin(other, 0, {}, 0, train.load_frozen(other, 0, {}))
 
 
 @pytest.mark.slow
@@ -171,31 +177,32 @@ def _continue_from(directory, shapes):
 def test_code_is_run_against_tests(tmp_path):
   outcome = train.train(load('code/humaneval_grpo'), tmp_path, quiet=True, command='rlx')
   last = read_metrics(tmp_path / 'metrics.jsonl')[-1]
-  assert outcome.finished and {'rewards/tests', 'eval/tests'} <= last.keys() and last['reward/failed'] == 0
+  assert outcome.finished and {'rewards/tests', 'eval/held_out/tests'} <= last.keys()
+  assert last['reward/failed'] == 0
 
 
 @pytest.mark.slow
 def test_conversations_are_learned(tmp_path):
   outcome = train.train(load('sft/chat'), tmp_path, quiet=True, command='rlx')
   rows = read_metrics(tmp_path / 'metrics.jsonl')
-  losses = [row['eval/nll'] for row in rows if 'eval/nll' in row]
-  assert outcome.metric == 'eval/nll' and losses[-1] < losses[0]
+  losses = [row['eval/held_out/nll'] for row in rows if 'eval/held_out/nll' in row]
+  assert outcome.metric == 'eval/held_out/nll' and losses[-1] < losses[0]
 
 
 @pytest.mark.parametrize(
     'overrides, words',
     [
         (('population.size=2',), 'one run a seed'),
-        (('eval.accuracy=maths',), 'none of the reward functions'),
-        (('eval.problems=1000',), 'held-out rows'),
-        (('model.directory=/nowhere',), 'nowhere'),
-        (('data.train=/nowhere.jsonl',), 'nowhere.jsonl'),
+        (('evals.held_out.accuracy=maths',), 'none of the reward functions'),
+        (('evals.held_out.problems=1000',), 'held-out rows'),
+        (('models.policy.directory=/nowhere',), 'nowhere'),
+        (('task.train=/nowhere.jsonl',), 'nowhere.jsonl'),
         (('decoding.max_tokens=4000',), 'context'),
     ],
 )
 def test_what_cannot_run_is_refused_in_one_line(overrides, words):
   with pytest.raises(configs.ConfigError, match=words) as error:
-    run = configs.build(load('math/gsm8k_grpo', *overrides))
+    run = build(load('math/gsm8k_grpo', *overrides))
     with jax.set_mesh(run.mesh):
       train.check(run)
   assert '\n' not in str(error.value)

@@ -72,12 +72,12 @@ def test_a_run_leaves_what_it_promises(uninterrupted):
   names = {path.name for path in uninterrupted.iterdir()}
   assert names == {
       'config.json', 'metrics.jsonl', 'timing.jsonl', 'tensorboard', 'samples', 'checkpoints', 'curve.png',
-      'report.html', 'starts.jsonl',
+      'report.html', 'starts.jsonl', 'models.json',
   }
   rows = read_metrics(uninterrupted / 'metrics.jsonl')
   assert [row['step'] for row in rows] == list(range(73))
   assert {row['stage'] for row in rows} == {'sft', 'grpo'}
-  assert {'reward/mean', 'loss/policy', 'kl/old', 'tokens/actions', 'eval/accuracy'} <= rows[-1].keys()
+  assert {'reward/mean', 'loss/policy', 'kl/old', 'eval/held_out/accuracy'} <= rows[-1].keys()
   lines = (uninterrupted / 'samples/step_00000020.jsonl').read_text().splitlines()
   samples = [json.loads(line) for line in lines]
   assert {'held_out', 'train'} == {row['split'] for row in samples}

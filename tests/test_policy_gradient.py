@@ -1,6 +1,8 @@
 """The parts of a policy gradient: they meet, papers are choices among them, and these learn."""
 
+import dataclasses
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +13,13 @@ import pytest
 from rlx import reductions
 from rlx.advantages import groups
 from rlx.algorithms import presets
-from rlx.algorithms.dr_grpo import dr_grpo
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.policy_gradient import policy_gradient
-from rlx.losses import corrections, policy, regularizers, weights
+from rlx.algorithms.ppo import ppo
+from rlx.algorithms.reinforce import reinforce
+from rlx.losses import corrections, policy, ratios, regularizers, weights
+from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
+from rlx.names import fill, resolve
 from rlx.step import make_train_step, repeat
 from rlx.types import State, check
 
@@ -54,6 +59,9 @@ def score(params, batch):
   return first(taken), first(entropy)
 
 
+POLICY = types.SimpleNamespace(score=score)  # all that is asked of a speaker here
+
+
 def state_of(optimizer, seed=1):
   params = {'policy': jnp.zeros((COLUMNS, VOCAB))}
   return State(
@@ -68,9 +76,7 @@ def annotated(algorithm, models):
 
 
 def loss_and_gradient(algorithm, batch, params):
-  loss = lambda params: algorithm.loss(
-      {'policy': params, 'reference': jnp.zeros((COLUMNS, VOCAB))}, batch, jax.random.key(2)
-  )
+  loss = lambda params: algorithm.loss({'policy': params, 'value': None}, batch, jax.random.key(2))
   (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(params)
   return value, gradient, metrics
 
@@ -78,43 +84,90 @@ def loss_and_gradient(algorithm, batch, params):
 MODELS = {'policy': jnp.zeros((COLUMNS, VOCAB)), 'reference': jnp.full((COLUMNS, VOCAB), 0.3).at[:, 1].set(0)}
 MOVED = 0.3 * jax.random.normal(jax.random.key(3), (COLUMNS, VOCAB))
 PARTS = dict(
-    baseline=groups.normalised, weight=weights.equal, level=policy.ratio,
+    baseline=groups.normalised, weight=weights.equal, level=ratios.ratio,
     surrogate=functools.partial(policy.clipped, **CLIP), reduction=reductions.sequence_mean,
-    kl=regularizers.kl_k3, kl_coef=0.0, kl_reward_coef=0.0, entropy_coef=0.0, correction=corrections.none,
-    correction_level=policy.ratio,
+    kl_estimator=regularizers.kl_k3, entropy_coef=0.0, correction=corrections.none,
+    correction_level=ratios.ratio,
 )
 
 
-def made_of(**parts):
-  return policy_gradient(rollout, reward, score, **{**PARTS, **parts})
+def made_of(kl=None, **parts):
+  return policy_gradient(rollout, reward, POLICY, kl or no_kl(), **{**PARTS, **parts})
 
 
-def test_its_parts_make_up_grpo_and_dr_grpo():
-  """The same loss, gradient and advantages as the algorithms that are written out."""
-  pairs = [
-      (made_of(kl_coef=0.1, entropy_coef=0.01),
-       grpo(rollout, reward, score, **CLIP, kl_coef=0.1, entropy_coef=0.01)),
-      (made_of(baseline=groups.centred,
-               reduction=functools.partial(reductions.constant_length_sum, length=7)),
-       dr_grpo(rollout, reward, score, **CLIP, kl_coef=0.0, entropy_coef=0.0, length=7)),
-  ]
-  for parts, written in pairs:
-    ours, theirs = (annotated(x, MODELS) for x in (parts, written))
-    check(ours)
-    np.testing.assert_allclose(ours['advantages'], theirs['advantages'], atol=1e-6)
-    value, gradient, _ = loss_and_gradient(parts, ours, MOVED)
-    expected, expected_gradient, _ = loss_and_gradient(written, theirs, MOVED)
-    np.testing.assert_allclose(value, expected, rtol=1e-6)
-    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-7)
-    assert np.abs(gradient).max() > 1e-3
+@pytest.mark.parametrize('kl', [
+    no_kl(), kl_in_loss(POLICY, coef=0.1), kl_in_reward(POLICY, coef=0.1),
+    dataclasses.replace(kl_in_loss(POLICY, coef=0.1), reward_coef=0.2),
+], ids=['no KL', 'in the loss', 'in the reward', 'in both'])
+def test_its_parts_make_up_grpo(kl):
+  """The same advantages, loss, gradient and metrics as the page that is written out, wherever the KL is."""
+  parts = made_of(kl, entropy_coef=0.01)
+  written = grpo(rollout, reward, POLICY, kl, **CLIP, entropy_coef=0.01)
+  ours, theirs = (annotated(x, MODELS) for x in (parts, written))
+  check(ours)
+  np.testing.assert_allclose(ours['advantages'], theirs['advantages'], atol=1e-6)
+  value, gradient, metrics = loss_and_gradient(parts, ours, MOVED)
+  expected, expected_gradient, expected_metrics = loss_and_gradient(written, theirs, MOVED)
+  np.testing.assert_allclose(value, expected, rtol=1e-6)
+  np.testing.assert_allclose(gradient, expected_gradient, atol=1e-7)
+  assert np.abs(gradient).max() > 1e-3
+  assert metrics.keys() == expected_metrics.keys()
+  for name, metric in metrics.items():
+    np.testing.assert_allclose(metric, expected_metrics[name], rtol=1e-5, atol=1e-7, err_msg=name)
+  assert metrics['policy/clipped_low'] > 0 and metrics['policy/clipped_high'] > 0
+
+
+def test_dr_grpo_is_grpo_with_another_baseline_and_reduction():
+  kl = kl_in_loss(POLICY, coef=0.1)
+  written = grpo(
+      rollout, reward, POLICY, kl, **CLIP, entropy_coef=0.0, baseline=groups.centred,
+      reduction=functools.partial(reductions.constant_length_sum, length=7),
+  )
+  chosen = presets.dr_grpo(rollout, reward, POLICY, kl, **CLIP, length=7)
+  value, gradient, _ = loss_and_gradient(chosen, annotated(chosen, MODELS), MOVED)
+  expected, expected_gradient, _ = loss_and_gradient(written, annotated(written, MODELS), MOVED)
+  np.testing.assert_allclose(value, expected, rtol=1e-6)
+  np.testing.assert_allclose(gradient, expected_gradient, atol=1e-7)
+  assert np.abs(gradient).max() > 1e-3
 
 
 def test_the_kl_in_the_reward_is_that_of_the_whole_row():
-  batch = annotated(made_of(kl_reward_coef=0.5, baseline=lambda rewards: rewards), MODELS)
+  batch = annotated(made_of(kl_in_reward(POLICY, coef=0.5), baseline=lambda rewards: rewards), MODELS)
   apart = np.where(batch['action_mask'], batch['sampler_logprobs'] - batch['reference_logprobs'], 0)
   expected = np.asarray(batch['rewards']) - 0.5 * apart.sum(axis=1)
   np.testing.assert_allclose(batch['advantages'], expected[:, None] * batch['action_mask'], atol=1e-6)
   np.testing.assert_allclose(batch['rewards'], reward(MODELS, batch, None)['rewards'])  # those of the task
+
+
+CRITIC = types.SimpleNamespace(apply=lambda params, batch: jnp.zeros(batch['tokens'].shape))
+WRITTEN = {
+    'grpo': functools.partial(grpo, rollout, reward, POLICY, **CLIP, entropy_coef=0.0),
+    'reinforce': functools.partial(reinforce, rollout, reward, POLICY, entropy_coef=0.0),
+    'ppo': functools.partial(
+        ppo, rollout, reward, POLICY, CRITIC, **CLIP, entropy_coef=0.0, value_coef=0.5, value_clip=0.2,
+        discount=1.0, lambda_=0.95,
+    ),
+}
+
+
+@pytest.mark.parametrize('name', WRITTEN)
+@pytest.mark.parametrize('kl', [kl_in_loss(POLICY, coef=0.5), kl_in_reward(POLICY, coef=0.5)],
+                         ids=['in the loss', 'in the reward'])
+def test_the_kl_is_live_wherever_it_is(name, kl):
+  """Another reference gives another gradient, and a policy that is far from it is led back."""
+
+  def gradient(kl, reference):
+    algorithm, models = WRITTEN[name](kl), {**MODELS, 'value': None, 'reference': reference}
+    batch = annotated(algorithm, models)
+    check(batch)
+    return loss_and_gradient(algorithm, batch, MOVED)[1]
+
+  near, far = MODELS['reference'], MODELS['reference'].at[:, 2].add(2.0)
+  led = gradient(kl, near) - gradient(kl, far)
+  assert np.abs(led).max() > 1e-3
+  assert np.all(led[:, 2] > 0), 'the token that the far reference prefers becomes likelier, down the loss'
+  free = gradient(no_kl(), near)
+  np.testing.assert_array_equal(free, gradient(no_kl(), far))
 
 
 def test_row_weights_multiply_advantages():
@@ -143,18 +196,20 @@ def test_a_correction_weighs_tokens_by_the_policy_that_training_starts_from():
     return reductions.weighted_mean(x, batch['weights'])
 
   np.testing.assert_allclose(gradient, jax.grad(by_hand)(MOVED), atol=1e-7)
-  assert metrics['policy/clipped'] == 0  # π is π_old here, however far the sampler
+  # π is π_old here, however far the sampler.
+  assert metrics['policy/clipped_low'] == 0 and metrics['policy/clipped_high'] == 0
 
 
 def test_what_has_no_gradient_is_counted():
   batch = annotated(made_of(), MODELS)
   mask, advantages = np.asarray(batch['action_mask']), np.asarray(batch['advantages'])
   ratios = np.exp(np.asarray(score(3 * MOVED, batch)[0] - batch['sampler_logprobs']))
-  held = ((ratios > 1.2) & (advantages > 0)) | ((ratios < 0.8) & (advantages < 0))
-  expected = np.mean((held & mask).sum(axis=1) / mask.sum(axis=1))
   _, _, metrics = loss_and_gradient(made_of(), batch, 3 * MOVED)
-  assert 0.1 < expected < 0.9
-  np.testing.assert_allclose(metrics['policy/clipped'], expected, rtol=1e-5)
+  sides = {'low': (ratios < 0.8) & (advantages < 0), 'high': (ratios > 1.2) & (advantages > 0)}
+  for side, held in sides.items():
+    expected = np.mean((held & mask).sum(axis=1) / mask.sum(axis=1))
+    assert 0.05 < expected < 0.9
+    np.testing.assert_allclose(metrics[f'policy/clipped_{side}'], expected, rtol=1e-5)
 
 
 def test_a_part_that_asks_for_too_much_is_told():
@@ -163,9 +218,11 @@ def test_a_part_that_asks_for_too_much_is_told():
 
 
 ALL = {
+    'dr_grpo': dict(CLIP, length=COLUMNS),
+    'rloo': {},
     'lite_ppo': CLIP,
-    'reinforce_plus_plus': dict(CLIP, kl_reward_coef=0.01),
-    'reinforce_plus_plus_baseline': dict(CLIP, kl_coef=0.01),
+    'reinforce_plus_plus': CLIP,
+    'reinforce_plus_plus_baseline': CLIP,
     'opo': {},
     'gpg': {},
     'maxrl': {},
@@ -174,6 +231,7 @@ ALL = {
     'gspo': dict(clip_low=3e-2, clip_high=4e-2),
     'gspo_token': dict(clip_low=3e-2, clip_high=4e-2),
     'luspo': dict(clip_low=3e-2, clip_high=4e-2),
+    'cispo': dict(clip_low=1.0, clip_high=0.2),
     'gmpo': dict(log_clip_low=0.4, log_clip_high=0.4),
     'sapo': dict(temperature_positive=1.0, temperature_negative=1.05),
     'vespo': dict(power_positive=2.0, rate_positive=3.0, power_negative=3.0, rate_negative=2.0),
@@ -184,13 +242,68 @@ ALL = {
     'kl_cov': dict(fraction=0.02, leash=1.0),
     'truncated_importance': dict(CLIP, ratio_max=2.0),
     'icepop': dict(CLIP, ratio_min=0.5, ratio_max=5.0),
-    'deepseek_v32': dict(CLIP, kl_coef=0.001, kl_max=0.5),
+    'deepseek_v32': dict(CLIP, kl_max=0.5),
 }
 
 
 def test_every_preset_is_here():
   made = {name for name, x in vars(presets).items() if getattr(x, '__module__', '') == presets.__name__}
   assert {name for name in made if not name.startswith('_')} == set(ALL)
+
+
+KL = {  # in the reward where the paper has it there
+    name: kl_in_reward(POLICY, coef=0.01) if name in ('rloo', 'reinforce_plus_plus')
+    else kl_in_loss(POLICY, coef=0.01)
+    for name in ALL
+}
+
+
+def preset(name, **numbers):
+  """The choice of a paper, with a KL if it asks for one."""
+  parts = dict(rollout=rollout, reward=reward, policy=POLICY, kl=KL[name])
+  return fill(functools.partial(getattr(presets, name), **numbers), parts)
+
+
+def test_presets_have_the_metrics_of_grpo():
+  """All of them, and no other: a stop rule does not ask which spelling of the loss it is."""
+  metrics = lambda algorithm: loss_and_gradient(algorithm, annotated(algorithm, MODELS), MOVED)[2].keys()
+  of_grpo = metrics(grpo(rollout, reward, POLICY, no_kl(), **CLIP, entropy_coef=0.0))
+  for name in ('dr_grpo', 'rloo', 'cispo', 'reinforce_plus_plus_baseline'):
+    optional = {'kl/reference'} if name in ('dr_grpo', 'reinforce_plus_plus_baseline') else set()
+    assert metrics(preset(name, **ALL[name])) == of_grpo | optional, name
+
+
+def test_rloo_is_reinforce_against_the_others():
+  """By hand: the log-prob of the row times what it got more than the other rows of its prompt."""
+  rloo = preset('rloo')
+  batch = annotated(rloo, MODELS)
+  apart = np.where(batch['action_mask'], batch['sampler_logprobs'] - batch['reference_logprobs'], 0)
+  rewards = (np.asarray(batch['rewards']) - 0.01 * apart.sum(axis=1)).reshape(-1, GROUP)
+  others = (rewards.sum(axis=1, keepdims=True) - rewards) / (GROUP - 1)
+  better = (rewards - others).reshape(-1)
+  value, gradient, _ = loss_and_gradient(rloo, batch, MOVED)
+  by_hand = lambda params: -jnp.mean(better * score(params, batch)[0].sum(axis=1))
+  np.testing.assert_allclose(value, by_hand(MOVED), rtol=1e-5)
+  np.testing.assert_allclose(gradient, jax.grad(by_hand)(MOVED), atol=1e-6)
+
+
+def test_reinforce_and_rloo_differ_by_the_baseline():
+  """In one group of all rows, the mean of the others is the batch's, and times n / (n - 1)."""
+  together = lambda models, world, key: (
+      {**rollout(models, world, key)[0], 'groups': jnp.zeros(8 * GROUP, jnp.int32)}, world
+  )
+  of = lambda algorithm: loss_and_gradient(algorithm, annotated(algorithm, MODELS), MOVED)
+  for kl in (no_kl(), kl_in_reward(POLICY, coef=0.1)):
+    value, gradient, _ = of(presets.rloo(together, reward, POLICY, kl))
+    expected, expected_gradient, _ = of(reinforce(together, reward, POLICY, kl, entropy_coef=0.0))
+    scale = 8 * GROUP / (8 * GROUP - 1)
+    np.testing.assert_allclose(value, scale * expected, rtol=1e-5)
+    np.testing.assert_allclose(gradient, scale * expected_gradient, atol=1e-6)
+
+
+def test_presets_are_found_by_their_names():
+  for name in ALL:
+    assert resolve(name, 'rlx.algorithms') is getattr(presets, name)
 
 
 AT_ONCE = {'icepop'}
@@ -201,7 +314,7 @@ AT_ONCE = {'icepop'}
 ])
 def test_presets_learn(name):
   """Two minibatches a step, so that ratios are not 1; the share of threes goes from a quarter to nearly 1."""
-  algorithm = getattr(presets, name)(rollout, reward, score, **ALL[name])
+  algorithm = preset(name, **ALL[name])
   adam = optax.adam(5e-2)
   step = make_train_step(algorithm, adam, epochs=1, minibatches=2, microbatches=1)
   state, metrics = jax.jit(repeat(step, 150))(state_of(adam))
@@ -218,19 +331,18 @@ def test_presets_choose_what_they_say():
   lengths = np.asarray(batch['action_mask'].sum(axis=1))
   assert len(set(lengths)) > 1
   clip = dict(clip_low=0.03, clip_high=0.04)
-  of = lambda name, **numbers: getattr(presets, name)(rollout, reward, score, **numbers)
-  gspo, token = of('gspo', **clip), of('gspo_token', **clip)
+  gspo, token = preset('gspo', **clip), preset('gspo_token', **clip)
   ours = loss_and_gradient(gspo, annotated(gspo, MODELS), MOVED)
   theirs = loss_and_gradient(token, annotated(token, MODELS), MOVED)
   np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5)
   np.testing.assert_allclose(ours[1], theirs[1], atol=1e-6)  # one advantage a sequence: the same gradient
-  wide = of('dual_clip', **CLIP, ratio_max=1e6)
+  wide = preset('dual_clip', **CLIP, ratio_max=1e6)
   plain = loss_and_gradient(made_of(), batch, 3 * MOVED)
   _, gradient, _ = loss_and_gradient(wide, annotated(wide, MODELS), 3 * MOVED)
   np.testing.assert_allclose(gradient, plain[1], atol=1e-7)
   others = {
       name: np.asarray(loss_and_gradient(x, annotated(x, MODELS), 3 * MOVED)[1])
-      for name, x in ((name, of(name, **numbers)) for name, numbers in ALL.items())
+      for name, x in ((name, preset(name, **numbers)) for name, numbers in ALL.items())
   }
   same = [n for n, g in others.items() if np.allclose(g, plain[1], atol=1e-6)]
   # Nothing is above four times as likely here; off policy by nothing, corrections and sequence masks are 1.

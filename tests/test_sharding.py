@@ -13,7 +13,7 @@ import pytest
 
 from rlx import sharding
 from rlx.models import transformer
-from rlx.models.transformer import TransformerConfig
+from rlx.models.transformer import AXES, TransformerConfig
 from rlx.types import State
 
 CONFIG = TransformerConfig(  # with every parameter there is
@@ -53,8 +53,15 @@ SPECS = {  # without the leading axis of stacked layers
 }
 
 
+MODEL_AXES = {'policy': AXES, 'reference': AXES}
+
+
 def mesh_of(*sizes):
   return sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+
+
+def bytes_per_device(params, mesh):
+  return sharding.bytes_per_device(params, sharding.shardings(params, mesh, AXES))
 
 
 def named_leaves(tree):
@@ -73,7 +80,7 @@ def make_state():
 
 
 def test_specs_by_name():
-  placed = sharding.shardings([PARAMS, EXPERT_PARAMS], mesh_of(2, 2, 2))
+  placed = sharding.shardings([PARAMS, EXPERT_PARAMS], mesh_of(2, 2, 2), AXES)
   seen = set()
   for name, stacked, leaf in named_leaves(placed):
     assert leaf.spec == P(*(None,) * stacked, *SPECS[name]), name
@@ -83,7 +90,7 @@ def test_specs_by_name():
 
 def test_a_population_is_an_axis_in_front():
   population = jax.tree.map(lambda x: jax.ShapeDtypeStruct((4, *x.shape), x.dtype), PARAMS)
-  for name, stacked, leaf in named_leaves(sharding.shardings(population, mesh_of(2, 2, 2))):
+  for name, stacked, leaf in named_leaves(sharding.shardings(population, mesh_of(2, 2, 2), AXES)):
     assert leaf.spec == P(None, *(None,) * stacked, *SPECS[name]), name
 
 
@@ -101,12 +108,12 @@ def test_a_population_is_an_axis_in_front():
 )
 def test_an_axis_that_does_not_divide_stays_whole(shape, spec):
   tree = {'embedding': jax.ShapeDtypeStruct(shape, jnp.float32)}
-  assert sharding.shardings(tree, mesh_of(2, 2, 2))['embedding'].spec == spec
+  assert sharding.shardings(tree, mesh_of(2, 2, 2), AXES)['embedding'].spec == spec
 
 
 def test_moments_and_copies_are_placed_like_their_parameters():
   state = make_state()
-  placed = sharding.shardings(state, mesh_of(2, 2, 2))
+  placed = sharding.state_shardings(state, mesh_of(2, 2, 2), MODEL_AXES)
   policy = placed.params['policy']
   for moments in ('mu', 'nu'):
     assert optax.tree.get(placed.opt_state, moments) == {'policy': policy}
@@ -114,15 +121,25 @@ def test_moments_and_copies_are_placed_like_their_parameters():
   assert {optax.tree.get(placed.opt_state, 'count').spec, placed.step.spec, placed.key.spec} == {P()}
 
 
+def test_a_name_means_what_its_own_model_says():
+  matrix = jax.ShapeDtypeStruct((16, 16), jnp.float32)
+  tree = {name: {'up': matrix} for name in ('policy', 'network', 'cursor')}
+  axes = {'policy': AXES, 'network': {'up': ('mlp', 'embed')}}
+  placed = sharding.state_shardings(tree, mesh_of(2, 2, 2), axes)
+  specs = {name: place['up'].spec for name, place in placed.items()}
+  assert specs == {'policy': P('fsdp', 'tensor'), 'network': P('tensor', 'fsdp'), 'cursor': P(None, None)}
+
+
 def test_a_whole_state_can_be_placed():
   state, mesh = make_state(), mesh_of(2, 2, 2)
   zeros = lambda x: np.zeros(x.shape, x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x
-  state = jax.device_put(jax.tree.map(zeros, state), sharding.shardings(state, mesh))
+  places = sharding.state_shardings(state, mesh, MODEL_AXES)
+  state = jax.device_put(jax.tree.map(zeros, state), places)
   held = {device: 0 for device in mesh.devices.flat}
   for leaf in jax.tree.leaves(state.replace(key=())):
     for shard in leaf.addressable_shards:
       held[shard.device] += shard.data.nbytes
-  assert set(held.values()) == {sharding.bytes_per_device(state.replace(key=()), mesh)}
+  assert set(held.values()) == {sharding.bytes_per_device(state.replace(key=()), places.replace(key=()))}
 
 
 @pytest.mark.parametrize('sizes', [(1, 1, 1), (8, 1, 1), (2, 2, 2), (1, 8, 1), (1, 1, 2), (1, 4, 2)], ids=str)
@@ -132,7 +149,7 @@ def test_bytes_fall_by_the_devices_that_share_a_parameter(sizes):
       4 * leaf.size // math.prod(num_shards[axis] for axis in SPECS[name])
       for name, _, leaf in named_leaves(PARAMS)
   )
-  assert sharding.bytes_per_device(PARAMS, mesh_of(*sizes)) == expected
+  assert bytes_per_device(PARAMS, mesh_of(*sizes)) == expected
 
 
 @pytest.mark.parametrize(('sizes', 'factor'), [((8, 1, 1), 1), ((2, 2, 2), 4), ((1, 8, 1), 8)], ids=str)
@@ -144,21 +161,21 @@ def test_matrices_are_nearly_all_there_is(sizes, factor):
   )
   params = jax.eval_shape(functools.partial(transformer.init, config=config), jax.random.key(0))
   whole = 4 * transformer.num_parameters(params)
-  assert whole / sharding.bytes_per_device(params, mesh_of(*sizes)) == pytest.approx(factor, rel=0.02)
+  assert whole / bytes_per_device(params, mesh_of(*sizes)) == pytest.approx(factor, rel=0.02)
 
 
 def test_half_precision_is_half_the_bytes():
   half = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, jnp.bfloat16), PARAMS)
   mesh = mesh_of(2, 2, 2)
-  assert 2 * sharding.bytes_per_device(half, mesh) == sharding.bytes_per_device(PARAMS, mesh)
+  assert 2 * bytes_per_device(half, mesh) == bytes_per_device(PARAMS, mesh)
 
 
 def test_sampling_weights_are_whole_over_fsdp():
   mesh = mesh_of(2, 2, 2)
   weights = {'policy': {'query': jnp.ones((16, 4, 4)), 'up': jnp.ones((2, 16, 24))}}
-  weights = jax.device_put(weights, sharding.shardings(weights, mesh))
+  weights = jax.device_put(weights, sharding.state_shardings(weights, mesh, MODEL_AXES))
   with jax.set_mesh(mesh):
-    gathered = jax.jit(sharding.gather)(weights)['policy']
+    gathered = jax.jit(functools.partial(sharding.gather, axes=MODEL_AXES))(weights)['policy']
   shapes = lambda tree: {name: leaf.addressable_shards[0].data.shape for name, leaf in tree.items()}
   assert shapes(weights['policy']) == {'query': (8, 2, 4), 'up': (2, 8, 12)}
   assert shapes(gathered) == {'query': (16, 2, 4), 'up': (2, 16, 12)}
@@ -174,7 +191,7 @@ def test_rows_are_spread_where_they_divide():
 
 def test_without_a_mesh_nothing_happens():
   tree = {'embedding': jnp.ones((4, 4))}
-  assert sharding.gather(tree) is tree
+  assert sharding.gather(tree, {'policy': AXES}) is tree
   assert sharding.shard_rows(tree) is tree
 
 

@@ -66,7 +66,7 @@ def test_a_sweep_runs_its_trials_and_goes_on_where_it_was(tmp_path, capsys):
   assert {row['algorithm.clip_high'] for row in rows} == {'0.2', '0.3'}
   for row in rows:
     directory = tmp_path / f'trials/{int(row["trial"]):04d}'
-    assert float(row['eval/accuracy']) == sweep._metric(directory, 'eval/accuracy')
+    assert float(row['eval/held_out/accuracy']) == sweep._metric(directory, 'eval/held_out/accuracy')
     config = (directory / 'config.json').read_text()
     assert f'"clip_high": {row["algorithm.clip_high"]}' in config
   assert '| 0.3 | 1 |' in capsys.readouterr().out
@@ -120,13 +120,13 @@ def test_tables_by_hand(tmp_path):
       ended(0, 0.5, a='x', b=1.0), ended(1, 0.9, a='y', b=2.0), ended(2, 0.7, a='x', b=3.0), ended(3, None),
   ]
   space = {'a': sweep.Choice(('x', 'y', 'z')), 'b': sweep.Range(0.0, 4.0, log=False)}
-  sweep._write_tables(Ended(trials, 'MAXIMIZE'), tmp_path, 'eval/accuracy', space)
+  sweep._write_tables(Ended(trials, 'MAXIMIZE'), tmp_path, 'eval/held_out/accuracy', space)
   assert [row['trial'] for row in rows_of(tmp_path)] == ['1', '2', '0']
   text = (tmp_path / sweep.FACTORS).read_text()
   assert '3 of 4 trials' in text
   assert '| x | 2 | 0.6 | 0.5 | 0.7 |' in text and '| y | 1 | 0.9 | 0.9 | 0.9 |' in text
   assert '| 1 to 1 | 1 | 0.5 |' in text and '| 3 to 3 | 1 | 0.7 |' in text and '| z |' not in text
-  sweep._write_tables(Ended(trials, 'MINIMIZE'), tmp_path, 'eval/accuracy', space)
+  sweep._write_tables(Ended(trials, 'MINIMIZE'), tmp_path, 'eval/held_out/accuracy', space)
   assert [row['trial'] for row in rows_of(tmp_path)] == ['0', '2', '1']
   assert '| x | 2 | 0.6 | 0.7 | 0.5 |' in (tmp_path / sweep.FACTORS).read_text()
 

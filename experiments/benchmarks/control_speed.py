@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from rlx import config as configs
 from rlx import step
 from rlx.run import train
+from rlx.run.build import build
 
 PPO_STEPS, SAC_STEPS = 50, 500  # train steps a measurement
 PPO = dict(num_envs=8, num_steps=128, num_epochs=4, num_minibatches=4)
@@ -95,8 +96,9 @@ def rlx_sac(seeds: int, metrics: bool = True):
 
 def _rlx(config, seeds: int, num_steps: int, metrics: bool):
   config.population.size = seeds
-  config.steps = config.eval.every = config.checkpoint.every = config.log.steps_per_dispatch = num_steps
-  run = configs.build(config)
+  config.steps = config.checkpoint.every = config.log.steps_per_dispatch = num_steps
+  config.evals.episodes.every = num_steps
+  run = build(config)
   state = train.begin(run, 0, {}, 0)
   program = step.repeat(run.stages[0].train_step, num_steps)
   program = jax.vmap(program) if seeds > 1 else program

@@ -22,6 +22,7 @@ import numpy as np
 from experiments.benchmarks.grpo_step import write_job, write_model
 from experiments.benchmarks.rlx_side import programs, timed
 from rlx.models import hf
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 
 PRODUCTS = ((4096, 128, 512), (1024, 1024, 1024))  # [m, k] @ [k, n]
@@ -121,13 +122,13 @@ def main() -> None:
 
 
 def _show(workload: str, job: dict, limits: Work, rounds: int) -> None:
-  config = hf.hf(
+  config = hf.shape_of(
       directory=job['model'], context_length=256, dtype='float32', param_dtype='float32', remat=False,
       attention='auto', decode_attention='auto',
   )
   params = hf.load(job['model'], config)
   num_params = sum(x.size for x in jax.tree.leaves(params))
-  sample, train_step, state = programs(job, config, params)
+  sample, train_step, state = programs(job, LanguageModel(config), params)
   costs = {'generate': [], 'step': []}
   for _ in range(rounds + 1):  # the first of them compiles
     key = jax.random.key(time.time_ns() % 2**31)

@@ -13,22 +13,24 @@ import numpy as np
 
 from rlx import optimizers
 from rlx.algorithms.grpo import grpo
-from rlx.engine import sample as engine
 from rlx.engine.packing import Packing
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
+from rlx.losses.anchors import no_kl
 from rlx.models import hf
+from rlx.models.language import LanguageModel
 from rlx.step import make_train_step
 from rlx.types import State
 
 
 def main(folder: str) -> None:
   job = json.loads((Path(folder) / 'job.json').read_text())
-  config = hf.hf(
+  shape = hf.shape_of(
       directory=job['model'], context_length=256, dtype='float32', param_dtype='float32', remat=False,
       attention='auto', decode_attention='auto',
   )
-  params = hf.load(job['model'], config)
-  sample, train_step, state = programs(job, config, params)
+  params = hf.load(job['model'], shape)
+  sample, train_step, state = programs(job, LanguageModel(shape), params)
   for _ in sys.stdin:
     row = {}
     out, cost = timed(lambda: sample(state.params['policy'], jax.random.key(time.time_ns() % 2**31)))
@@ -41,19 +43,23 @@ def main(folder: str) -> None:
     print(json.dumps(row), flush=True)
 
 
-def programs(job, config, params):
+def programs(job, model: LanguageModel, params):
   """The compiled rollout, the compiled step, and the state."""
   decoding = Decoding(
       max_tokens=job['max_new'], min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler=job['sampler'],
       eos_ids=(), pad_id=0,
   )
+  packing = None
+  if job['packed_columns']:
+    packing = Packing(columns=job['packed_columns'], rows=8, share_prompts=True)
+  policy = Speaker(model=model, decoding=decoding, scoring=Scoring(chunk_tokens=2048, packing=packing))
   budgets = jnp.array(job['lengths'], jnp.int32)  # no end token: rows end where they are told to
   shape = (job['prompts'], job['prompt_tokens'])
-  prompts = jax.random.randint(jax.random.key(1), shape, 3, config.vocab_size)
+  prompts = jax.random.randint(jax.random.key(1), shape, 3, model.vocab_size)
   lengths = jnp.full(job['prompts'], job['prompt_tokens'], jnp.int32)
   sample = functools.partial(
-      engine.sample, config=config, prompts=prompts, prompt_lengths=lengths, group_size=job['samples'],
-      decoding=decoding, num_slots=job['slots'], budgets=budgets,
+      policy.sample, prompts=prompts, prompt_lengths=lengths, group_size=job['samples'],
+      num_slots=job['slots'], budgets=budgets,
   )
 
   def rollout(models, world, key):
@@ -62,13 +68,7 @@ def programs(job, config, params):
   def reward(models, batch, key):
     return {**batch, 'rewards': jax.random.uniform(key, (len(job['lengths']),))}
 
-  packing = None
-  if job['packed_columns']:
-    packing = Packing(columns=job['packed_columns'], rows=8, share_prompts=True)
-  score = lambda params, batch: engine.score(
-      params, config, batch, decoding=decoding, chunk_size=2048, packing=packing
-  )
-  algorithm = grpo(rollout, reward, score, clip_low=0.2, clip_high=0.2, kl_coef=0.0, entropy_coef=0.0)
+  algorithm = grpo(rollout, reward, policy, no_kl(), clip_low=0.2, clip_high=0.2, entropy_coef=0.0)
   optimizer = optimizers.adamw(
       learning_rate=1e-5, warmup_steps=0, decay_steps=0, final_fraction=1.0, b1=0.9, b2=0.95, eps=1e-8,
       weight_decay=0.0, clip_norm=1.0,

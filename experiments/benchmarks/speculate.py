@@ -34,25 +34,27 @@ from experiments.benchmarks.grpo_step import lengths
 from rlx.engine import speculate
 from rlx.engine.sample import Decoding, sample
 from rlx.engine.speculate import Speculation
-from rlx.models import drafter, transformer
-from rlx.models.transformer import TransformerConfig
+from rlx.models import drafter
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import Params, TransformerConfig
 
 PROMPT_TOKENS, NEW_TOKENS = 32, 128
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=512, num_layers=4, width=128, num_heads=4, num_kv_heads=2, head_size=32, mlp_size=512,
     context_length=256,
-)
-DRAFTER = drafter.config_of(CONFIG, num_layers=1)
+))
+DRAFTED = 1  # blocks of the drafter
+DRAFTER = drafter.drafter(MODEL, num_layers=DRAFTED)
 REST = {'always': 0.0, 'often': 0.25, 'ngram': 0.0, 'narrow': 1.0}  # what the other blocks add, scaled by it
 RAGGED_ROWS, RAGGED_LIVE = 64, 8
 
 
-def policy(scale: float) -> transformer.Params:
+def policy(scale: float) -> Params:
   """Random parameters, the later blocks of which add `scale` times what they would."""
-  params = transformer.init(jax.random.key(0), CONFIG)
+  params = MODEL.init(jax.random.key(0))
   layers = dict(params['layers'])
   for name in ('attention_out', 'down'):
-    layers[name] = layers[name].at[DRAFTER.num_layers :].multiply(scale)
+    layers[name] = layers[name].at[DRAFTED:].multiply(scale)
   return {**params, 'layers': layers}
 
 
@@ -63,17 +65,18 @@ def program(kind: str, num_rows: int, max_live: int, draft_tokens: int):
       max_tokens=NEW_TOKENS, min_tokens=0, temperature=0.0 if kind == 'ngram' else 1.0, top_k=0, top_p=1.0,
       sampler='gumbel', eos_ids=(), pad_id=0,
   )
-  prompts = jax.random.randint(jax.random.key(1), (num_rows, PROMPT_TOKENS), 0, CONFIG.vocab_size)
+  prompts = jax.random.randint(jax.random.key(1), (num_rows, PROMPT_TOKENS), 0, MODEL.vocab_size)
 
   def guess(params):
     if kind in ('ngram', 'narrow'):
       return speculate.ngram(longest=3)
-    return speculate.model(drafter.init(params, num_layers=DRAFTER.num_layers), DRAFTER)
+    drafted = DRAFTER.init(jax.random.key(0), {'policy': params})
+    return speculate.by_model(drafted, DRAFTER.functions)
 
   @jax.jit
   def run(params, budgets):
     return sample(
-        params, CONFIG, prompts, jnp.full(num_rows, PROMPT_TOKENS), jax.random.key(2), group_size=1,
+        params, MODEL, prompts, jnp.full(num_rows, PROMPT_TOKENS), jax.random.key(2), group_size=1,
         decoding=decoding, num_slots=num_rows, budgets=budgets,
         speculation=Speculation(guess(params), draft_tokens, max_live) if draft_tokens else None,
     )

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from ml_collections import ConfigDict
 import numpy as np
 
-from rlx import config as configs
-from rlx.config import Run
 from rlx.engine import sample as engine
+from rlx.run import build as builder
 from rlx.run import train
+from rlx.run.stages import Run
 from rlx.types import Models, State
 
 RESULTS = Path(__file__).parents[2] / 'docs' / 'studies'
@@ -38,7 +38,7 @@ def run_stage(run: Run, index: int, state: State, measure: Callable, *, every: i
     every: train steps between measurements; a multiple of the steps in a dispatch.
   """
   stage = run.stages[index]
-  dispatch, look = train.make_dispatch(run, stage), jax.jit(jax.vmap(measure))
+  dispatch, look = stage.program.dispatch, jax.jit(jax.vmap(measure))
   steps, seen, done = [0], [look(state.models['policy'])], 0
   while done < stage.num_steps:
     state, metrics = dispatch(state, stage.rollout.data)
@@ -64,15 +64,14 @@ def supervised(run: Run, steps: int) -> Models:
   """The models of the first stage after so many steps, whatever its stop rule."""
   stage = run.stages[0]
   state = begin_stage(run, 0, {})
-  dispatch = train.make_dispatch(run, stage)
   for _ in range(max(steps // run.log.steps_per_dispatch, 1)):
-    state, _ = dispatch(state, stage.rollout.data)
+    state, _ = stage.program.dispatch(state, stage.rollout.data, {})
   return state.models
 
 
 def build(config: ConfigDict) -> Run:
   """The run of a config, whose programs can be traced."""
-  run = configs.build(config)
+  run = builder.build(config)
   train.check(run)
   return run
 
@@ -86,12 +85,12 @@ def examine(run: Run, *, problems: int, samples: int, shares: Callable = lambda 
     samples: k, completions of each that are sampled.
     shares: `completions [N, max_tokens] -> {name: bool [N]}`, kinds whose share of what is sampled is told.
   """
-  task, decoding = run.task, _decoding(run)
+  task, model, decoding = run.task, run.stages[-1].models['policy'].model.functions, _decoding(run)
 
   def ask(params, how, group_size):
     asked = task.sample(jax.random.key(0), problems, True)
     batch = engine.sample(
-        params, run.model, asked['prompts'], asked['prompt_lengths'], jax.random.key(1),
+        params, model, asked['prompts'], asked['prompt_lengths'], jax.random.key(1),
         group_size=group_size, decoding=how,
     )
     columns = {name: jnp.repeat(x, group_size, axis=0) for name, x in asked.items()}

@@ -74,19 +74,19 @@ def get_config(share: float, *, steps: int, seeds: int, smoke: bool):
   """The quickstart on both formats."""
   config = quickstart.get_config('smoke' if smoke else '', steps=steps)
   config.population.size = seeds
-  config.data = {
+  config.task = {
       'name': 'experiments.studies.formats.two_formats',
       'max_operand': 99,
       'reversed_share': share,
       'held_out_share': 0.1,
   }
-  config.sft.data = config.data
+  config.sft.task = config.task
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 5
   if not smoke:
     config.rollout.batch_size = 256
     config.updates.microbatches = 1
     config.log.steps_per_dispatch = 10
-    config.eval.every = config.checkpoint.every = 10
+    config.evals.held_out.every = config.checkpoint.every = 10
   return config
 
 

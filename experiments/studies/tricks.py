@@ -33,27 +33,26 @@ def get_config(variant, *, steps: int, seeds: int, smoke: bool):
   config = arithmetic.get_config('smoke' if smoke else '', steps=steps)
   config.population.size = seeds
   config.updates = {'epochs': 1, 'minibatches': 4, 'microbatches': 1}
-  config.eval.every = config.checkpoint.every = config.log.steps_per_dispatch
+  config.evals.held_out.every = config.checkpoint.every = config.log.steps_per_dispatch
   if not smoke:
     config.rollout.batch_size = 256
     config.log.steps_per_dispatch = 10
-    config.eval.every = config.checkpoint.every = 10
-  reduction = {'name': f'rlx.reductions.{MEANS[mean]}'}
+    config.evals.held_out.every = config.checkpoint.every = 10
+  reduction = {'name': f'reductions.{MEANS[mean]}'}
   if FILTERS[rows]:
-    reduction = {'name': 'rlx.reductions.without_truncated', 'reduction': reduction}
+    reduction = {'name': 'reductions.without_truncated', 'reduction': reduction}
   config.algorithm = {
       'name': 'policy_gradient',
-      'baseline': {'name': f'rlx.advantages.groups.{SCALES[scale]}'},
-      'weight': {'name': 'rlx.losses.weights.equal'},
-      'level': {'name': 'rlx.losses.policy.ratio'},
-      'surrogate': {'name': 'rlx.losses.policy.clipped', 'clip_low': 0.2, 'clip_high': CLIPS[clip]},
+      'baseline': {'name': f'advantages.groups.{SCALES[scale]}'},
+      'weight': {'name': 'losses.weights.equal'},
+      'level': {'name': 'losses.ratios.ratio'},
+      'surrogate': {'name': 'losses.policy.clipped', 'clip_low': 0.2, 'clip_high': CLIPS[clip]},
       'reduction': reduction,
-      'kl': {'name': 'rlx.losses.regularizers.kl_k3'},
-      'kl_coef': 0.0,
-      'kl_reward_coef': 0.0,
+      'kl': {'name': 'no_kl'},
+      'kl_estimator': {'name': 'losses.regularizers.kl_k3'},
       'entropy_coef': 0.0,
-      'correction': {'name': 'rlx.losses.corrections.none'},
-      'correction_level': {'name': 'rlx.losses.policy.ratio'},
+      'correction': {'name': 'losses.corrections.none'},
+      'correction_level': {'name': 'losses.ratios.ratio'},
   }
   return config
 

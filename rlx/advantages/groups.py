@@ -81,6 +81,9 @@ def normalised(rewards: jax.Array, groups: jax.Array, *, eps: float = 1e-6) -> j
     [B] float32 advantages.
   Source: GRPO, https://arxiv.org/abs/2402.03300, section 4.1.2; the division by n - 1 is that of the
     reference implementations.
+
+  >>> print(normalised(jnp.array([1.0, 0.0, 1.0, 1.0]), jnp.array([0, 0, 1, 1])).round(2))
+  [ 0.71 -0.71  0.    0.  ]
   """
   advantages = centred(rewards, groups)
   variance = _sums(jnp.square(advantages), groups) / jnp.maximum(_sizes(groups) - 1, 1)

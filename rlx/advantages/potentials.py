@@ -9,17 +9,6 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from rlx.data.dataset import Dataset
-from rlx.envs.text import Task
-
-
-def one_token(task: Task | Dataset, text: str) -> int:
-  """The token that a text is. Raises `ValueError` where it is none or several."""
-  tokens = task.encode(text).tolist()
-  if len(tokens) != 1:
-    raise ValueError(f'{text!r} is {len(tokens)} tokens of the task; a separator needs to be one')
-  return tokens[0]
-
 
 def step_numbers(tokens: jax.Array, mask: jax.Array, separator: int | jax.Array) -> jax.Array:
   """Which step each action is in, for `segments.steps`: a separator belongs to the step that it ends.

@@ -31,6 +31,10 @@ def gae(
   Returns:
     [..., T] float32 advantages.
   Source: Schulman et al., 2015, https://arxiv.org/abs/1506.02438, eq. 16.
+
+  >>> rewards, values = jnp.array([0.0, 0.0, 1.0]), jnp.array([0.5, 0.5, 0.5, 0.0])
+  >>> gae(rewards, values, jnp.array([1.0, 1.0, 0.0]), lambda_=1.0).tolist()  # the return minus the value
+  [0.5, 0.5, 0.5]
   """
   chex.assert_equal_shape([rewards, discounts])
   chex.assert_shape(values, (*rewards.shape[:-1], rewards.shape[-1] + 1))

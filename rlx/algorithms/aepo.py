@@ -23,17 +23,18 @@ import jax.numpy as jnp
 
 from rlx import reductions
 from rlx.advantages import groups as group_advantages
-from rlx.algorithms.policy_gradient import policy_gradient
+from rlx.algorithms.policy_gradient import grpo_with
 from rlx.controllers.memory import with_memory
-from rlx.losses import corrections, policy, regularizers, weights
+from rlx.engine.speaker import Speaker
 from rlx.losses import entropy as entropy_control
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
+from rlx.losses import policy as policy_losses
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def aepo(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
     *,
     clip_low: float,
     clip_high: float,
@@ -45,7 +46,7 @@ def aepo(
   Args:
     rollout: yields rows of samples with `sampler_logprobs` and `tasks`.
     reward: adds `rewards` [B], in the units of each task.
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: scores rows; its parameters are trained.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
     entropy_low: H_low in nats a token, of the mean over rows; below it negative rows learn again.
@@ -55,21 +56,19 @@ def aepo(
   """
   if not entropy_low <= entropy_high:
     raise ValueError(f'entropy_low={entropy_low} is above entropy_high={entropy_high}; exchange them')
-  parent = policy_gradient(
+  parent = grpo_with(
       with_memory(
           rollout, 'masking', begin=lambda key: entropy_control.init_masking(), annotate=_annotate,
           observe=lambda masking, batch: batch['masking'][0],
       ),
-      reward, score, baseline=_by_task, weight=weights.equal, level=policy.ratio,
-      surrogate=functools.partial(policy.clipped, clip_low=clip_low, clip_high=clip_high),
-      reduction=reductions.token_mean, kl=regularizers.kl_k3, kl_coef=0.0, kl_reward_coef=0.0,
-      entropy_coef=0.0, correction=corrections.none, correction_level=policy.ratio,
+      reward, policy, baseline=_by_task, reduction=reductions.token_mean,
+      surrogate=functools.partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high),
   )
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     batch = parent.advantage(models, batch, key)
     mask = batch['action_mask']
-    _, entropy = score(models['policy'], batch)
+    _, entropy = policy.score(models['policy'], batch)
     mean = reductions.weighted_mean(entropy, reductions.sequence_mean(mask))
     masking = entropy_control.update_masking(
         batch['masking'][0], mean, entropy_low=entropy_low, entropy_high=entropy_high

@@ -20,22 +20,20 @@ import jax.numpy as jnp
 from rlx import reductions
 from rlx.advantages import budgets as budget_advantages
 from rlx.advantages import groups
-from rlx.advantages.potentials import one_token
 from rlx.algorithms.grpo import grpo
 from rlx.engine import sample as engine
 from rlx.engine.probe import cut_rows
 from rlx.engine.sample import Decoding
-from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
-from rlx.types import Algorithm, Batch, Key, Models, Rollout, Score
+from rlx.engine.speaker import Speaker
+from rlx.envs.text import Task, one_token
+from rlx.losses.anchors import no_kl
+from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
 def brpo(
     rollout: Rollout,
-    score: Score,
+    policy: Speaker,
     task: Task,
-    config: TransformerConfig,
-    decoding: Decoding,
     *,
     clip_low: float,
     clip_high: float,
@@ -50,10 +48,8 @@ def brpo(
 
   Args:
     rollout: yields rows of samples with `sampler_logprobs`; B rows become B (1 + m S).
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: what learns; it decodes summaries as it does thinking, but for their length.
     task: verifies the answers, and says which tokens `marker` is.
-    config: shape of the policy.
-    decoding: of thinking; summaries differ in their length.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
     budgets: m numbers of actions, growing.
@@ -68,15 +64,16 @@ def brpo(
   """
   if list(budgets) != sorted(set(budgets)) or len(budgets) != len(budget_weights):
     raise ValueError(f'budgets={budgets}, budget_weights={budget_weights}: need growing ones, a weight each')
+  decoding = policy.decoding
   if decoding.min_tokens or summary_tokens > decoding.max_tokens:
     raise ValueError(
         f'min_tokens={decoding.min_tokens}, summary_tokens={summary_tokens}: summaries are scored as rows, '
         f'which needs decoding.min_tokens=0 and summary_tokens <= decoding.max_tokens={decoding.max_tokens}'
     )
   mark, weights = one_token(task, marker), jnp.array(budget_weights, jnp.float32)
-  brief = dataclasses.replace(decoding, max_tokens=summary_tokens)
+  brief = policy.saying(max_tokens=summary_tokens)
   parent = grpo(
-      rollout, None, score, clip_low=clip_low, clip_high=clip_high, kl_coef=0.0, entropy_coef=0.0,
+      rollout, None, policy, no_kl(), clip_low=clip_low, clip_high=clip_high, entropy_coef=0.0,
       baseline=groups.centred,
   )
 
@@ -84,9 +81,7 @@ def brpo(
     thinking, kept = _thinking(batch, mark, decoding)
     cuts = jnp.minimum(kept[:, None], jnp.array(budgets)[None])
     prompts, lengths = cut_rows(batch, cuts, jnp.array([mark]))
-    said = engine.sample(
-        models['policy'], config, prompts, lengths, key, group_size=summary_samples, decoding=brief
-    )
+    said = brief.sample(models['policy'], prompts, lengths, key, group_size=summary_samples)
     each = functools.partial(jnp.repeat, repeats=len(budgets) * summary_samples, axis=0)
     problems = {k: each(v) for k, v in batch.items() if k not in said}
     whole = {'prompt_lengths': each(batch['prompt_lengths'])}

@@ -17,21 +17,21 @@ from rlx import reductions
 from rlx.advantages import potentials, segments
 from rlx.algorithms.grpo import grpo
 from rlx.engine.probe import prefix_probe
-from rlx.engine.sample import Decoding
-from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
+from rlx.engine.speaker import Speaker
+from rlx.envs.text import Task, one_token
+from rlx.losses.anchors import Anchor
 from rlx.rewards.verifier import verifier
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def capo(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
+    kl: Anchor,
     *,
     clip_low: float,
     clip_high: float,
-    kl_coef: float,
     outcome_weight: float,
     process_weight: float,
     min_votes: int,
@@ -41,17 +41,17 @@ def capo(
   Args:
     rollout: yields rows of samples with `sampler_logprobs`.
     reward: adds `rewards` [B] and `critiques` [B, V, T] bool, True in steps that a critique flags.
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: what learns.
+    kl: what holds the policy.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
-    kl_coef: weight of the KL to `models['reference']`; at 0 that need not exist.
     outcome_weight: of the outcome; above `process_weight`, a right row is never worth less than a wrong one.
     process_weight: of a flag.
     min_votes: how many of the V critiques must flag a step: V for their intersection, V // 2 + 1 for the
       majority.
   """
   parent = grpo(
-      rollout, reward, score, clip_low=clip_low, clip_high=clip_high, kl_coef=kl_coef, entropy_coef=0.0,
+      rollout, reward, policy, kl, clip_low=clip_low, clip_high=clip_high, entropy_coef=0.0,
       reduction=reductions.token_mean,
   )
 
@@ -83,10 +83,9 @@ def vote(critiques: jax.Array, *, min_votes: int) -> jax.Array:
 
 def asked_critic(
     task: Task,
-    config: TransformerConfig,
-    decoding: Decoding,
+    policy: Speaker,
+    critic: Speaker,
     *,
-    critic: str,
     question: str,
     wrong: str,
     separator: str,
@@ -97,9 +96,8 @@ def asked_critic(
 
   Args:
     task: verifies, and says which tokens the texts are.
-    config: shape of the policy, and of the critic.
-    decoding: how the critic answers, too.
-    critic: its name in `models`; 'policy' asks the policy itself.
+    policy: says how long completions can be.
+    critic: who is asked, `models['critic']`; `names: {'critic': 'policy'}` asks the policy itself.
     question: what is put behind the step.
     wrong: one token, the answer that flags.
     separator: one token, which ends a step.
@@ -110,9 +108,9 @@ def asked_critic(
   Raises:
     ValueError: `wrong` or `separator` is not one token.
   """
-  outcome, asking = verifier(task, decoding), jnp.asarray(task.encode(question))
-  flag, end_of_step = potentials.one_token(task, wrong), potentials.one_token(task, separator)
-  brief = dataclasses.replace(decoding, max_tokens=1, min_tokens=0)
+  outcome, asking = verifier(task, policy), jnp.asarray(task.encode(question))
+  flag, end_of_step = one_token(task, wrong), one_token(task, separator)
+  brief = critic.saying(max_tokens=1, min_tokens=0)
 
   def reward(models: Models, batch: Batch, key: Key) -> Batch:
     batch = outcome(models, batch, key)
@@ -120,7 +118,8 @@ def asked_critic(
     numbers = potentials.step_numbers(tokens, mask, end_of_step)
     cuts = potentials.step_cuts(numbers, max_steps)[:, 1:]
     said = prefix_probe(
-        models[critic], config, batch, cuts, key, appended=asking, decoding=brief, samples=votes
+        models['critic'], critic.model, batch, cuts, key, appended=asking, decoding=brief.decoding,
+        samples=votes,
     )
     flags = jnp.moveaxis(said.tokens[..., 0] == flag, 2, 0)  # [V, B, N]
     counts = potentials.step_counts(tokens, mask, end_of_step)[:, None]

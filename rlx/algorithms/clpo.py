@@ -17,18 +17,21 @@ import jax.numpy as jnp
 from rlx import reductions
 from rlx.advantages import groups
 from rlx.algorithms.policy_gradient import policy_gradient
-from rlx.losses import corrections, policy, regularizers, weights
-from rlx.types import Algorithm, Annotate, Rollout, Score
+from rlx.engine.speaker import Speaker
+from rlx.losses import corrections, ratios, regularizers, weights
+from rlx.losses import policy as policy_losses
+from rlx.losses.anchors import Anchor
+from rlx.types import Algorithm, Annotate, Rollout
 
 
 def clpo(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
+    kl: Anchor,
     *,
     clip_low: float,
     clip_high: float,
-    kl_coef: float,
     hard_scale: float,
 ) -> Algorithm:
   """GRPO whose KL counts less for hard problems.
@@ -36,10 +39,10 @@ def clpo(
   Args:
     rollout: yields rows of samples with `sampler_logprobs, hard`, such as `restructure.restructured`.
     reward: adds `rewards` [B].
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: what learns.
+    kl: what holds the policy; β is its `coef`, in the loss.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
-    kl_coef: β; above 0 `models['reference']` is asked, at 0 it need not exist.
     hard_scale: s, at least 0.
   Raises:
     ValueError: `hard_scale` is negative.
@@ -47,13 +50,13 @@ def clpo(
   if hard_scale < 0:
     raise ValueError(f'hard_scale={hard_scale} would drive the policy from the reference; take 0 or more')
 
-  def kl(logprobs: jax.Array, reference_logprobs: jax.Array, hard: jax.Array) -> jax.Array:
+  def estimator(logprobs: jax.Array, reference_logprobs: jax.Array, hard: jax.Array) -> jax.Array:
     scales = jnp.where(hard, hard_scale, 1)
     return scales[:, None] * regularizers.kl_k3(logprobs, reference_logprobs)
 
   return policy_gradient(
-      rollout, reward, score, baseline=groups.normalised, weight=weights.equal, level=policy.ratio,
-      surrogate=partial(policy.clipped, clip_low=clip_low, clip_high=clip_high),
-      reduction=reductions.sequence_mean, kl=kl, kl_coef=kl_coef, kl_reward_coef=0.0, entropy_coef=0.0,
-      correction=corrections.none, correction_level=policy.ratio,
+      rollout, reward, policy, kl, baseline=groups.normalised, weight=weights.equal, level=ratios.ratio,
+      surrogate=partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high),
+      reduction=reductions.sequence_mean, kl_estimator=estimator, entropy_coef=0.0,
+      correction=corrections.none, correction_level=ratios.ratio,
   )

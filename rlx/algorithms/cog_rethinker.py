@@ -13,17 +13,19 @@ import dataclasses
 
 from rlx import reductions
 from rlx.algorithms.grpo import grpo
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
+from rlx.engine.speaker import Speaker
+from rlx.losses.anchors import Anchor
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def cog_rethinker(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
+    kl: Anchor,
     *,
     clip_low: float,
     clip_high: float,
-    kl_coef: float,
     sft_coef: float,
 ) -> Algorithm:
   """GRPO with a supervised term on the rows that are to be transferred.
@@ -32,14 +34,14 @@ def cog_rethinker(
     rollout: yields rows of samples with `sampler_logprobs, transferred` and the columns `direct_..`, such as
       `inject.rethought`.
     reward: adds `rewards` [B].
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: what learns.
+    kl: what holds the policy.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
-    kl_coef: β; above 0 `models['reference']` is asked, at 0 it need not exist.
     sft_coef: c.
   """
   parent = grpo(
-      rollout, reward, score, clip_low=clip_low, clip_high=clip_high, kl_coef=kl_coef, entropy_coef=0.0
+      rollout, reward, policy, kl, clip_low=clip_low, clip_high=clip_high, entropy_coef=0.0
   )
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
@@ -54,7 +56,7 @@ def cog_rethinker(
         **batch, 'tokens': batch['direct_tokens'], 'valid': batch['direct_valid'],
         'action_mask': batch['direct_mask'], 'prompt_lengths': batch['direct_lengths'],
     }
-    logprobs, _ = score(models['policy'], direct)
+    logprobs, _ = policy.score(models['policy'], direct)
     nll = reductions.weighted_mean(-logprobs, batch['direct_weights'])
     return total + sft_coef * nll, {**metrics, 'loss/transfer': nll}
 

@@ -14,15 +14,17 @@ import jax.numpy as jnp
 from rlx import reductions
 from rlx.advantages import groups
 from rlx.algorithms.grpo import grpo
+from rlx.engine.speaker import Speaker
+from rlx.losses import anchors
 from rlx.rewards import shaping
 from rlx.rollout import select
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def dapo(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
     *,
     clip_low: float,
     clip_high: float,
@@ -35,7 +37,7 @@ def dapo(
   Args:
     rollout: yields more rows than `train_rows`, in whole groups of consecutive rows.
     reward: adds `rewards` [B]; groups count as mixed by these, before the length penalty.
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: scores rows; its parameters are trained.
     clip_low: the ratio counts down to 1 - clip_low (0.2 in the paper).
     clip_high: the ratio counts up to 1 + clip_high (0.28 in the paper).
     train_rows: rows that are trained on; a multiple of the group size.
@@ -45,10 +47,10 @@ def dapo(
   parent = grpo(
       rollout,
       reward,
-      score,
+      policy,
+      anchors.no_kl(),
       clip_low=clip_low,
       clip_high=clip_high,
-      kl_coef=0.0,
       entropy_coef=0.0,
       reduction=reductions.token_mean,
   )

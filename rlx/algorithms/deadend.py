@@ -18,32 +18,28 @@ import jax.numpy as jnp
 from rlx import reductions
 from rlx.engine import stepwise
 from rlx.engine.columns import window
-from rlx.engine.sample import Decoding
-from rlx.models import transformer
-from rlx.models.transformer import TransformerConfig
+from rlx.engine.speaker import Speaker
 from rlx.rollout import deadend as rectified
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
-def deadend(
-    rollout: Rollout, reward: Annotate, config: TransformerConfig, drafter_config: TransformerConfig,
-    decoding: Decoding,
-) -> Algorithm:
+def deadend(rollout: Rollout, reward: Annotate, policy: Speaker, rectifier: Speaker) -> Algorithm:
   """Trains `models['rectifier']` on what `models['policy']` may say; the policy is not trained.
 
   Args:
     rollout: yields rows, such as `prompts.completions` or `rollout.deadend.completions`.
     reward: adds `rewards` [B] in [0, 1]; 1 is an end that is not bad at all.
-    config: shape of the policy.
-    drafter_config: shape of the rectifier, a decoder over the same vocabulary.
-    decoding: as the sampler's; p is its distribution.
+    policy: p is what its decoding makes of it.
+    rectifier: a decoder over the same vocabulary; it draws nothing, so its decoding does not matter.
   """
+
+  decoding, learner = policy.decoding, rectifier.model
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del key
     mask, length = batch['action_mask'], batch['tokens'].shape[1]
-    logits = stepwise.base_logits(models['policy'], config, batch, decoding=decoding)
-    values = rectified.values(models['rectifier'], drafter_config, batch, decoding=decoding)
+    logits = stepwise.base_logits(models['policy'], policy.model, batch, decoding=decoding)
+    values = rectified.values(models['rectifier'], learner, batch, decoding=decoding)
     values = jnp.sum(jax.nn.softmax(logits) * values, axis=-1)  # V(s), before each action
     acts = window(mask, batch['prompt_lengths'], decoding.max_tokens)
     returns = backup(values, batch['rewards'], acts)
@@ -54,8 +50,8 @@ def deadend(
 
   def loss(models: Models, batch: Batch, key: Key):
     del key
-    hidden, _ = transformer.forward(models['rectifier'], drafter_config, batch['tokens'])
-    logits = transformer.logits(models['rectifier'], drafter_config, hidden[:, :-1])
+    hidden, _ = learner.forward(models['rectifier'], batch['tokens'])
+    logits = learner.logits(models['rectifier'], hidden[:, :-1])
     taken = jnp.take_along_axis(logits, batch['tokens'][:, 1:, None], axis=-1)[..., 0]
     taken = jnp.pad(taken, ((0, 0), (1, 0)))
     bad = -batch['returns']

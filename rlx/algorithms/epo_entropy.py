@@ -20,18 +20,18 @@ import jax
 import jax.numpy as jnp
 
 from rlx import reductions
-from rlx.advantages import groups as group_advantages
-from rlx.algorithms.policy_gradient import policy_gradient
+from rlx.algorithms.policy_gradient import grpo_with
 from rlx.controllers.memory import with_memory
-from rlx.losses import corrections, policy, regularizers, weights
+from rlx.engine.speaker import Speaker
 from rlx.losses import entropy as entropy_control
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score, World
+from rlx.losses import policy as policy_losses
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, World
 
 
 def epo_entropy(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
     *,
     clip_low: float,
     clip_high: float,
@@ -50,7 +50,7 @@ def epo_entropy(
   Args:
     rollout: yields rows of samples with `sampler_logprobs`.
     reward: adds `rewards` [B].
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: scores rows; its parameters are trained.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
     entropy_coef: λ (0.001 there).
@@ -91,20 +91,18 @@ def epo_entropy(
       ratios: jax.Array, advantages: jax.Array, entropy: jax.Array, entropy_window: jax.Array,
       entropy_phase: jax.Array,
   ):
-    clipped = policy.clipped(ratios, advantages, clip_low=clip_low, clip_high=clip_high)
+    clipped = policy_losses.clipped(ratios, advantages, clip_low=clip_low, clip_high=clip_high)
     penalty = entropy_control.band_penalty(entropy, entropy_window[0], **band)
     return clipped + entropy_coef * smooth_coef * entropy_phase[:, None] * penalty
 
-  parent = policy_gradient(
-      with_memory(rollout, 'entropies', begin=begin, annotate=annotate, observe=observe), reward, score,
-      baseline=group_advantages.normalised, weight=weights.equal, level=policy.ratio, surrogate=surrogate,
-      reduction=reductions.sequence_mean, kl=regularizers.kl_k3, kl_coef=0.0, kl_reward_coef=0.0,
-      entropy_coef=entropy_coef, correction=corrections.none, correction_level=policy.ratio,
+  parent = grpo_with(
+      with_memory(rollout, 'entropies', begin=begin, annotate=annotate, observe=observe), reward, policy,
+      surrogate=surrogate, entropy_coef=entropy_coef,
   )
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     batch = parent.advantage(models, batch, key)
-    _, entropy = score(models['policy'], batch)
+    _, entropy = policy.score(models['policy'], batch)
     everywhere = lambda x: jnp.broadcast_to(x, batch['groups'].shape)
     mean = lambda x: everywhere(reductions.weighted_mean(x, batch['weights']))
     history = batch['entropy_window'][0]

@@ -18,24 +18,25 @@ import jax.numpy as jnp
 import optax
 
 from rlx import reductions
-from rlx.losses import policy
+from rlx.engine.speaker import Speaker
+from rlx.losses import policy as policy_losses
 from rlx.metrics import describe_policy
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
-def gvm(rollout: Rollout, reward: Annotate, score: Score) -> Algorithm:
+def gvm(rollout: Rollout, reward: Annotate, policy: Speaker) -> Algorithm:
   """Rejection sampling with a budget that follows the variance; trains `models['policy']`.
 
   Args:
     rollout: yields rows of samples with `sampler_logprobs`, in groups of any size.
     reward: adds `rewards` [B]; above 0 is accepted.
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: scores rows; its parameters are trained.
   """
 
   def norms_of_rows(params, batch: Batch) -> jax.Array:
     def norm(row):
       row = {**jax.tree.map(lambda x: x[None], row), 'groups': jnp.zeros(1, jnp.int32)}  # a group of its own
-      return optax.tree.norm(jax.grad(lambda params: score(params, row)[0].sum())(params))
+      return optax.tree.norm(jax.grad(lambda params: policy.score(params, row)[0].sum())(params))
 
     return jax.lax.map(norm, batch)
 
@@ -58,8 +59,8 @@ def gvm(rollout: Rollout, reward: Annotate, score: Score) -> Algorithm:
 
   def loss(models: Models, batch: Batch, key: Key):
     del key
-    logprobs, entropy = score(models['policy'], batch)
-    total = reductions.weighted_mean(policy.reinforce(logprobs, batch['advantages']), batch['weights'])
+    logprobs, entropy = policy.score(models['policy'], batch)
+    total = reductions.weighted_mean(policy_losses.reinforce(logprobs, batch['advantages']), batch['weights'])
     return total, {'loss/policy': total, **describe_policy(batch, logprobs, entropy)}
 
   return Algorithm(rollout=rollout, reward=reward, advantage=advantage, loss=loss)

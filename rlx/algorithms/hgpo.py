@@ -17,17 +17,19 @@ import jax.numpy as jnp
 from rlx import reductions
 from rlx.advantages import modes as mode_advantages
 from rlx.algorithms.grpo import grpo
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
+from rlx.engine.speaker import Speaker
+from rlx.losses.anchors import Anchor
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def hgpo(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
+    kl: Anchor,
     *,
     clip_low: float,
     clip_high: float,
-    kl_coef: float,
     inter_coef: float,
     margins: tuple[float, ...],
 ) -> Algorithm:
@@ -39,16 +41,16 @@ def hgpo(
   Args:
     rollout: yields rows of samples with `modes` and `sampler_logprobs`, such as `rollout.modes.forced`.
     reward: adds `rewards` [B].
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: what learns.
+    kl: what holds the policy; it is what keeps the mode's token from becoming ever surer: one mode of a
+      group always wins.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
-    kl_coef: weight of the KL to `models['reference']`; at 0 that need not exist. It is what keeps the mode's
-      token from becoming ever surer: one mode of a group always wins.
     inter_coef: α.
     margins: one for each mode, in units of reward; above 0 for the mode that should win ties.
   """
   parent = grpo(
-      rollout, reward, score, clip_low=clip_low, clip_high=clip_high, kl_coef=kl_coef, entropy_coef=0.0,
+      rollout, reward, policy, kl, clip_low=clip_low, clip_high=clip_high, entropy_coef=0.0,
       reduction=reductions.token_mean,
   )
 

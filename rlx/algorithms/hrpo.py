@@ -15,10 +15,9 @@ import jax
 
 from rlx import reductions
 from rlx.algorithms.grpo import grpo
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
+from rlx.losses.anchors import Anchor
 from rlx.models import latent as latents
-from rlx.models import transformer
-from rlx.models.transformer import TransformerConfig
 from rlx.rollout import latent
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
@@ -26,39 +25,45 @@ from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 def hrpo(
     rollout: Rollout,
     reward: Annotate,
-    config: TransformerConfig,
-    decoding: Decoding,
+    policy: Speaker,
+    kl: Anchor,
     *,
     clip_low: float,
     clip_high: float,
-    kl_coef: float,
-    chunk_tokens: int,
 ) -> Algorithm:
   """`grpo` with log-probs of hybrid inputs; `models['policy']` has a gate (`latent.init`).
 
   Args:
     rollout: yields rows with `latents, hybrid`, such as `rollout.latent.completions`.
     reward: adds `rewards` [B].
-    config: shape of the policy.
-    decoding: as the sampler's.
+    policy: what learns; its rows are scored as they are, not packed.
+    kl: what holds the policy (β is 0.005 in the paper) to a reference of the same shape, with a gate too.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
-    kl_coef: β (0.005 in the paper); above 0 `models['reference']`, with a gate too, is asked.
-    chunk_tokens: tokens whose logits exist at one time.
   """
-
-  def score(params, batch: Batch):
-    return latent.score(params, config, batch, decoding=decoding, chunk_size=chunk_tokens)
-
+  hybrid = _Hybrid(**vars(policy))
+  refer = lambda models, batch: {
+      **batch, 'reference_logprobs': hybrid.score(models['reference'], batch)[0]
+  }
   parent = grpo(
-      rollout, reward, score, clip_low=clip_low, clip_high=clip_high, kl_coef=kl_coef, entropy_coef=0.0
+      rollout, reward, hybrid, dataclasses.replace(kl, annotate=refer), clip_low=clip_low,
+      clip_high=clip_high, entropy_coef=0.0,
   )
 
   def loss(models: Models, batch: Batch, key: Key):
     total, metrics = parent.loss(models, batch, key)
     params = jax.lax.stop_gradient(models['policy'])
-    share = latents.token_share(params, transformer.embed(params, config, batch['tokens'])).mean(axis=-1)
+    share = latents.token_share(params, policy.model.embed(params, batch['tokens'])).mean(axis=-1)
     share = reductions.weighted_mean(share, reductions.sequence_mean(batch['hybrid']))
     return total, {**metrics, 'latent/token_share': share}
 
   return dataclasses.replace(parent, loss=loss)
+
+
+class _Hybrid(Speaker):
+  """Scores what was read with latents."""
+
+  def score(self, params, batch: Batch) -> tuple[jax.Array, jax.Array]:
+    return latent.score(
+        params, self.model, batch, decoding=self.decoding, chunk_size=self.scoring.chunk_tokens
+    )

@@ -35,17 +35,17 @@ from rlx.advantages import groups
 from rlx.envs import subgoals
 from rlx.envs.subgoals import Grid
 from rlx.models import controller as controllers
-from rlx.models import transformer
-from rlx.models.transformer import Params, TransformerConfig
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import Params
 from rlx.step import TrainStep
 from rlx.types import Batch, Key, Metrics, State
 
 Propose = Callable[[jax.Array, Key], jax.Array]  # (`read` streams [B, D], key) -> codes [B, Z]
 
 
-def action_logprobs(params: Params, config: TransformerConfig, hidden: jax.Array, grid: Grid) -> jax.Array:
+def action_logprobs(params: Params, model: LanguageModel, hidden: jax.Array, grid: Grid) -> jax.Array:
   """[..., 4] log-probabilities of the moves, for hidden states [..., D] of steps."""
-  moves = transformer.logits(params, config, hidden)[..., grid.first_action : grid.begin]
+  moves = model.logits(params, hidden)[..., grid.first_action : grid.begin]
   return jax.nn.log_softmax(moves)
 
 
@@ -54,26 +54,26 @@ def taken(logprobs: jax.Array, tokens: jax.Array, grid: Grid) -> jax.Array:
   return jnp.sum(logprobs * jax.nn.one_hot(tokens[:, 2::2] - grid.first_action, logprobs.shape[-1]), axis=-1)
 
 
-def clone(params: Params, config: TransformerConfig, tokens: jax.Array, grid: Grid) -> jax.Array:
+def clone(params: Params, model: LanguageModel, tokens: jax.Array, grid: Grid) -> jax.Array:
   """[B, T] log π(a_t | o_1..t) of rows from `subgoals.demonstrate` or `act`."""
-  hidden, _ = transformer.forward(params, config, controllers.steps(params, config, tokens[:, :-1]))
-  return taken(action_logprobs(params, config, hidden, grid), tokens, grid)
+  hidden, _ = model.forward(params, controllers.steps(params, model, tokens[:, :-1]))
+  return taken(action_logprobs(params, model, hidden, grid), tokens, grid)
 
 
 def steered(
-    controller: Params, policy: Params, config: TransformerConfig, tokens: jax.Array, key: Key, *,
+    controller: Params, policy: Params, model: LanguageModel, tokens: jax.Array, key: Key, *,
     grid: Grid, num_lower: int,
 ) -> tuple[jax.Array, controllers.Codes]:
   """log π(a_t | o_1..t, z_1..t) [B, T] with codes of the encoder, and the codes."""
-  lower, upper = transformer.split(policy, config, num_lower)
-  stream, _ = transformer.forward(*lower, controllers.steps(policy, config, tokens[:, :-1]))
+  (below, lower), (above, upper) = model.split(policy, num_lower)
+  stream, _ = lower.forward(below, controllers.steps(policy, model, tokens[:, :-1]))
   codes = controllers.discover(controller, controllers.read(stream), key)
-  hidden, _ = transformer.forward(*upper, controllers.write(controller, stream, codes.z))
-  return taken(action_logprobs(*upper, hidden, grid), tokens, grid), codes
+  hidden, _ = upper.forward(above, controllers.write(controller, stream, codes.z))
+  return taken(action_logprobs(above, upper, hidden, grid), tokens, grid), codes
 
 
 def discover_loss(
-    controller: Params, policy: Params, config: TransformerConfig, tokens: jax.Array, key: Key, *,
+    controller: Params, policy: Params, model: LanguageModel, tokens: jax.Array, key: Key, *,
     grid: Grid, num_lower: int, price: float, switch_nats: float,
 ) -> jax.Array:
   """[] the price of codes and what they leave to be guessed, a mean over rows and steps; `policy` is frozen.
@@ -81,7 +81,7 @@ def discover_loss(
   Args:
     controller: from `controller.init`, trained.
     policy: of the cloned decoder.
-    config: its shape.
+    model: its functions.
     tokens: [B, 2 T + 1] of demonstrations.
     key: draws codes and gates.
     grid: the world.
@@ -90,7 +90,7 @@ def discover_loss(
     switch_nats: what a switch costs besides, whatever the new code holds.
   """
   policy = jax.lax.stop_gradient(policy)
-  logprobs, codes = steered(controller, policy, config, tokens, key, grid=grid, num_lower=num_lower)
+  logprobs, codes = steered(controller, policy, model, tokens, key, grid=grid, num_lower=num_lower)
   return jnp.mean(price * codes.gates * (codes.kl + switch_nats) - logprobs)
 
 
@@ -111,7 +111,7 @@ def draw(actor: Params, e: jax.Array, key: Key) -> jax.Array:
 
 
 def act(
-    propose: Propose, controller: Params, policy: Params, config: TransformerConfig, key: Key, *,
+    propose: Propose, controller: Params, policy: Params, model: LanguageModel, key: Key, *,
     grid: Grid, num_lower: int, order: tuple[int, ...], num: int, steps: int,
 ) -> Batch:
   """Rows of the frozen policy, steered by codes that are proposed where the switch asks for them.
@@ -120,7 +120,7 @@ def act(
     propose: draws codes.
     controller: its switch and what it writes.
     policy: of the decoder.
-    config: its shape.
+    model: its functions.
     key: consumed.
     grid: the world.
     num_lower: blocks below the controller.
@@ -131,25 +131,25 @@ def act(
     `tokens` [B, 2 T + 1], `streams` [B, T, D] as read, `codes` [B, T, Z] proposed, `switched` [B, T] bool,
     `open` [B, T] bool, True until the order is done or failed, `rewards` [B].
   """
-  lower, upper = transformer.split(policy, config, num_lower)
+  (below, lower), (above, upper) = model.split(policy, num_lower)
   wanted = jnp.array(order, jnp.int32)
   start_key, *keys = jax.random.split(key, steps + 1)
-  caches = tuple(transformer.empty_cache(shape, num, steps) for _, shape in (lower, upper))
+  caches = tuple(part.empty_cache(num, steps) for part in (lower, upper))
 
   def step(carry, inputs):
     cells, before, progress, z, (low, high) = carry
     t, step_key = inputs
     code_key, action_key = jax.random.split(step_key)
     at = jnp.broadcast_to(t, (num,))
-    seen = controllers.steps(policy, config, jnp.stack([before, cells], axis=1))
-    stream, low = transformer.decode_rows(*lower, seen, at, low)
+    seen = controllers.steps(policy, model, jnp.stack([before, cells], axis=1))
+    stream, low = lower.decode_rows(below, seen, at, low)
     e = controllers.read(stream)[:, 0]
     proposed = propose(e, code_key)
     switched = (controllers.switch(controller, e, z) > 0) | (t == 0)
     z = controllers.integrate(switched.astype(z.dtype), proposed, z)
     changed = controllers.write(controller, stream, z[:, None])
-    hidden, high = transformer.decode_rows(*upper, changed, at, high)
-    actions = jax.random.categorical(action_key, action_logprobs(*upper, hidden[:, 0], grid))
+    hidden, high = upper.decode_rows(above, changed, at, high)
+    actions = jax.random.categorical(action_key, action_logprobs(above, upper, hidden[:, 0], grid))
     actions = actions.astype(jnp.int32)
     landed, entered = subgoals.move(grid, cells, actions)
     is_open = (progress >= 0) & (progress < len(order))
@@ -180,9 +180,9 @@ def code_logprobs(actor: Params, batch: Batch) -> jax.Array:
   return jnp.sum(jnp.sum(density, axis=-1) * counts, axis=-1)
 
 
-def token_logprobs(params: Params, config: TransformerConfig, batch: Batch, grid: Grid) -> jax.Array:
+def token_logprobs(params: Params, model: LanguageModel, batch: Batch, grid: Grid) -> jax.Array:
   """[B] Σ_t log π(a_t | o_1..t) of a row until its end."""
-  return jnp.sum(clone(params, config, batch['tokens'], grid) * batch['open'], axis=-1)
+  return jnp.sum(clone(params, model, batch['tokens'], grid) * batch['open'], axis=-1)
 
 
 def reinforce(logprobs: jax.Array, rewards: jax.Array) -> jax.Array:
@@ -192,7 +192,7 @@ def reinforce(logprobs: jax.Array, rewards: jax.Array) -> jax.Array:
 
 
 def make_internal_rl_step(
-    config: TransformerConfig, optimizer: optax.GradientTransformation, *, grid: Grid, num_lower: int,
+    model: LanguageModel, optimizer: optax.GradientTransformation, *, grid: Grid, num_lower: int,
     order: tuple[int, ...], num: int, steps: int,
 ) -> TrainStep:
   """Internal RL as `train_step(state) -> (state, metrics)`.
@@ -204,7 +204,7 @@ def make_internal_rl_step(
     key = jax.random.fold_in(state.key, state.step)
     actor, controller, policy = state.params['actor'], state.slow['controller'], state.slow['policy']
     batch = act(
-        functools.partial(draw, actor), controller, policy, config, key,
+        functools.partial(draw, actor), controller, policy, model, key,
         grid=grid, num_lower=num_lower, order=order, num=num, steps=steps,
     )
     loss = lambda params: reinforce(code_logprobs(params['actor'], batch), batch['rewards'])

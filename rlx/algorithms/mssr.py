@@ -19,16 +19,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rlx import reductions
 from rlx.advantages import groups, running
-from rlx.algorithms.policy_gradient import policy_gradient
+from rlx.algorithms.policy_gradient import grpo_with
 from rlx.controllers.memory import with_memory
 from rlx.data.dataset import Dataset
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.losses import corrections, policy, regularizers, weights
 from rlx.losses import entropy as entropy_control
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
+from rlx.losses import policy as policy_losses
+from rlx.losses import regularizers
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 class Seen(NamedTuple):
@@ -43,9 +43,8 @@ class Seen(NamedTuple):
 def mssr(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
     task: Task | Dataset,
-    decoding: Decoding,
     *,
     num_problems: int,
     clip_low: float,
@@ -64,9 +63,8 @@ def mssr(
     rollout: yields rows of samples with `sampler_logprobs` and `rows`, the number of the problem of each; one
       sample a problem, as `curriculum` with as many prompts as rows.
     reward: adds `rewards` [B] in [0, 1].
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: scores rows; its parameters are trained. Its decoding says how long completions are.
     task: says how long prompts are.
-    decoding: says how long completions are.
     num_problems: N.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
@@ -84,7 +82,7 @@ def mssr(
     raise ValueError(
         f'keep_low={keep_low}, keep_high={keep_high}, drift={drift}: need 0 <= low <= high <= 1, drift > 0'
     )
-  columns = task.prompt_columns + decoding.max_tokens
+  columns = task.prompt_columns + policy.decoding.max_tokens
 
   def begin(key: Key) -> Seen:
     del key
@@ -109,18 +107,16 @@ def mssr(
         seen.logprobs.at[rows].set(batch['sampler_logprobs']),
     )
 
-  parent = policy_gradient(
-      with_memory(rollout, 'seen', begin=begin, annotate=annotate, observe=observe), reward, score,
-      baseline=_against_what_was_known, weight=weights.equal, level=policy.ratio,
+  parent = grpo_with(
+      with_memory(rollout, 'seen', begin=begin, annotate=annotate, observe=observe), reward, policy,
+      baseline=_against_what_was_known,
       surrogate=functools.partial(
           _shaped, clip_low=clip_low, clip_high=clip_high, scale=entropy_scale, kappa=kappa
       ),
-      reduction=reductions.sequence_mean, kl=regularizers.kl_k3, kl_coef=0.0, kl_reward_coef=0.0,
-      entropy_coef=0.0, correction=corrections.none, correction_level=policy.ratio,
   )
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
-    moved = _moved(models['policy'], batch, score)
+    moved = _moved(models['policy'], batch, policy)
     kept = keep_high - (keep_high - keep_low) * jnp.minimum(moved / drift, 1)
     batch = {name: x for name, x in batch.items() if not name.startswith('last_')}
     return parent.advantage(models, {**batch, 'kept': kept, 'baseline/kept': kept}, key)
@@ -137,14 +133,14 @@ def _shaped(
     scale: float, kappa: float,
 ) -> jax.Array:
   shaped = entropy_control.shaped_advantages(advantages, entropy, scale=scale, kappa=kappa)
-  return policy.clipped(ratios, shaped, clip_low=clip_low, clip_high=clip_high)
+  return policy_losses.clipped(ratios, shaped, clip_low=clip_low, clip_high=clip_high)
 
 
-def _moved(params, batch: Batch, score: Score) -> jax.Array:
+def _moved(params, batch: Batch, policy: Speaker) -> jax.Array:
   """[B] D in nats a token, 0 where the problem was not met yet."""
   mask = batch['last_actions']
   prompt = jnp.arange(mask.shape[1])[None] < batch['prompt_lengths'][:, None]
   last = {**batch, 'tokens': batch['last_tokens'], 'action_mask': mask, 'valid': prompt | mask}
-  now, _ = score(params, last)
+  now, _ = policy.score(params, last)
   apart = jnp.where(mask, regularizers.kl_k3(batch['last_logprobs'], now), 0)
   return apart.sum(axis=1) / jnp.maximum(mask.sum(axis=1), 1)

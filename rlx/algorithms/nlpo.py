@@ -13,6 +13,7 @@ in the authors' code. There, KL is of π_θ before the mask; that of the policy 
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import optax
 
@@ -20,27 +21,25 @@ from rlx import reductions
 from rlx.advantages import temporal
 from rlx.algorithms.ppo import ppo
 from rlx.controllers.memory import with_memory
-from rlx.engine.sample import Decoding
-from rlx.losses import regularizers
-from rlx.models.transformer import TransformerConfig
-from rlx.rewards import shaping
+from rlx.engine.speaker import Critic, Speaker
+from rlx.losses import anchors, regularizers
+from rlx.losses.anchors import Anchor
 from rlx.rollout import nucleus
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score, Value
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def nlpo(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
-    value: Value,
-    config: TransformerConfig,
-    decoding: Decoding,
+    policy: Speaker,
+    past: Speaker,
+    value: Critic,
+    kl: Anchor,
     *,
     top_p: float,
     refresh: int,
     clip_low: float,
     clip_high: float,
-    kl_coef: float,
     kl_target: float,
     kl_rate: float,
     entropy_coef: float,
@@ -49,21 +48,20 @@ def nlpo(
     discount: float,
     lambda_: float,
 ) -> Algorithm:
-  """Trains `models['policy']` and `models['value']`; asks the lagging `past` and `reference`.
+  """Trains `models['policy']` and `models['value']`; asks the lagging `past`, and a reference.
 
   Args:
     rollout: `rollout.nucleus.completions`, of the same `top_p`.
     reward: adds `rewards` [B], paid at the last action of the row.
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T], without a mask: for the reference.
-    value: `(params, batch) -> values` [B, T].
-    config: shape of the policy.
-    decoding: as the sampler's.
+    policy: what learns, without filters of its own.
+    past: says which tokens may be said.
+    value: the critic, which learns too.
+    kl: `kl_in_reward`; its coefficient is β at the start.
     top_p: p, of the past policy (0.9 in the paper).
     refresh: μ, updates between copies of the policy; a multiple of the updates of a step, or a batch is
       learned from under another mask than it was drawn under.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
-    kl_coef: β at the start, above 0.
     kl_target: KL*, nats a token, above 0.
     kl_rate: K (0.1 in the authors' code); 0 keeps β.
     entropy_coef: weight of the entropy bonus.
@@ -72,55 +70,64 @@ def nlpo(
     discount: γ per token, usually 1.
     lambda_: of GAE; 1 is Monte Carlo.
   Raises:
-    ValueError: a number is out of range, or `decoding` has a filter of its own.
+    ValueError: a number is out of range, the KL is not in the reward, or the policy has a filter.
   """
-  nucleus.check(decoding, top_p)
-  if refresh < 1 or kl_coef <= 0 or kl_target <= 0:
+  nucleus.check(policy.decoding, top_p)
+  if refresh < 1 or kl_target <= 0:
+    raise ValueError(f'refresh={refresh}, kl_target={kl_target}: need refresh >= 1 and kl_target > 0')
+  if kl.reward_coef <= 0 or kl.coef:
     raise ValueError(
-        f'refresh={refresh}, kl_coef={kl_coef}, kl_target={kl_target}: need refresh >= 1 and the others > 0'
+        f'kl counts {kl.reward_coef} in the reward and {kl.coef} in the loss: need kl_in_reward, above 0'
     )
   with_coef = with_memory(
       rollout, 'kl_coef',
-      begin=lambda key: regularizers.init_kl_coef(kl_coef=kl_coef),
+      begin=lambda key: regularizers.init_kl_coef(kl_coef=kl.reward_coef),
       annotate=lambda coef, batch: {**batch, 'kl/coef': jnp.full(batch['groups'].shape, coef)},
       observe=lambda coef, batch: regularizers.update_kl_coef(
           coef, batch['kl/reference'].mean(), target=kl_target, rate=kl_rate
       ),
   )
-
-  def masked_score(models: Models, batch: Batch):
-    return nucleus.score(models, config, batch, decoding=decoding, top_p=top_p)
-
   parent = ppo(
-      with_coef, reward, masked_score, value, clip_low=clip_low, clip_high=clip_high, kl_coef=0.0,
-      entropy_coef=entropy_coef, value_coef=value_coef, value_clip=value_clip, discount=discount,
-      lambda_=lambda_,
+      with_coef, reward, _Masked(**vars(policy), past=past, top_p=top_p), value, anchors.no_kl(),
+      clip_low=clip_low, clip_high=clip_high, entropy_coef=entropy_coef, value_coef=value_coef,
+      value_clip=value_clip, discount=discount, lambda_=lambda_,
   )
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del key
     mask = batch['action_mask']
     weights = reductions.token_mean(mask)
-    batch = {**batch, 'reference_logprobs': score(models['reference'], batch)[0], 'weights': weights}
-    kl = shaping.token_kl(batch)
+    batch = {**kl.annotate(models, batch), 'weights': weights}
+    divergence = anchors.token_kl(batch)
     is_last = mask & (jnp.cumsum(mask, axis=1) == mask.sum(axis=1, keepdims=True))
-    rewards = batch['rewards'][:, None] * is_last - batch['kl/coef'][:, None] * kl
-    values = value(models['value'], batch)
+    rewards = batch['rewards'][:, None] * is_last - batch['kl/coef'][:, None] * divergence
+    values = value.apply(models['value'], batch)
     advantages = temporal.gae_tokens(rewards, values, mask, discount=discount, lambda_=lambda_)
     return {
         **batch,
         'values': values,
         'returns': jnp.where(mask, advantages + values, 0),
         'advantages': temporal.whiten(advantages, mask),
-        'kl/reference': jnp.sum(weights * kl, axis=1),  # its mean over rows is that over tokens
+        'kl/reference': jnp.sum(weights * divergence, axis=1),  # its mean over rows is that over tokens
     }
 
   def loss(models: Models, batch: Batch, key: Key):
-    speaker = {name: models[name] for name in nucleus.MODELS}
-    return parent.loss({**models, 'policy': speaker}, batch, key)
+    both = {name: models[name] for name in nucleus.MODELS}
+    return parent.loss({**models, 'policy': both}, batch, key)
 
   def track(slow: Models, params: Models, update) -> Models:
-    past = optax.periodic_update(params['policy'], slow['past'], update + 1, refresh)
-    return {**slow, 'past': past}
+    return {**slow, 'past': optax.periodic_update(params['policy'], slow['past'], update + 1, refresh)}
 
   return dataclasses.replace(parent, advantage=advantage, loss=loss, track=track)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Masked(Speaker):
+  """Scores rows as they were drawn, inside the nucleus of another model."""
+
+  past: Speaker
+  top_p: float
+
+  def score(self, models: Models, batch: Batch) -> tuple[jax.Array, jax.Array]:
+    """As `nucleus.score`; `models` are `policy` and `past`."""
+    return nucleus.score(models, self, self.past, batch, top_p=self.top_p)

@@ -19,26 +19,24 @@ from rlx.advantages import groups, potentials
 from rlx.algorithms.grpo import grpo
 from rlx.engine import sample as engine
 from rlx.engine.probe import cut_rows
-from rlx.engine.sample import Decoding
-from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
+from rlx.engine.speaker import Speaker
+from rlx.envs.text import Task, one_token
+from rlx.losses.anchors import Anchor
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def pav(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
+    prover: Speaker,
+    kl: Anchor,
     task: Task,
-    config: TransformerConfig,
-    decoding: Decoding,
     *,
     clip_low: float,
     clip_high: float,
-    kl_coef: float,
     separator: str,
     max_steps: int,
-    prover: str,
     prover_samples: int,
     best_of: int,
     alpha: float,
@@ -48,16 +46,14 @@ def pav(
   Args:
     rollout: yields rows of samples with `sampler_logprobs`.
     reward: adds `rewards` [B], 0 or 1, as `task` verifies.
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: what learns.
+    prover: μ, which finishes rows in its own way: `models['prover']`.
+    kl: what holds the policy.
     task: verifies what the prover says, and says which token `separator` is.
-    config: shape of the policy, and of the prover.
-    decoding: of both.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
-    kl_coef: weight of the KL to `models['reference']`; at 0 that need not exist.
     separator: one token, which ends a step.
     max_steps: so many steps are told apart; what is behind them is one more.
-    prover: its name in `models`.
     prover_samples: completions of each prefix.
     best_of: K, so many completions of the prover count as one try; at most `prover_samples`.
     alpha: weight of progress (5 and 6 in the paper's training runs).
@@ -66,9 +62,9 @@ def pav(
   """
   if not 1 <= best_of <= prover_samples:
     raise ValueError(f'best_of={best_of}: need 1 to prover_samples={prover_samples}')
-  end_of_step = potentials.one_token(task, separator)
+  end_of_step = one_token(task, separator)
   parent = grpo(
-      rollout, reward, score, clip_low=clip_low, clip_high=clip_high, kl_coef=kl_coef, entropy_coef=0.0,
+      rollout, reward, policy, kl, clip_low=clip_low, clip_high=clip_high, entropy_coef=0.0,
       baseline=groups.centred,
   )
 
@@ -78,8 +74,7 @@ def pav(
     numbers = potentials.step_numbers(tokens, mask, end_of_step)
     cuts = potentials.step_cuts(numbers, max_steps)
     values = prover_values(
-        models[prover], config, task, batch, cuts, key, decoding=decoding, samples=prover_samples,
-        best_of=best_of,
+        models['prover'], prover, task, batch, cuts, key, samples=prover_samples, best_of=best_of
     )
     # A row that is at its end is worth what it got: the prover adds nothing to it.
     outcome, counts = batch['rewards'][:, None], potentials.step_counts(tokens, mask, end_of_step)
@@ -93,26 +88,25 @@ def pav(
 
 
 def prover_values(
-    params, config: TransformerConfig, task: Task, batch: Batch, cuts: jax.Array, key: Key, *,
-    decoding: Decoding, samples: int, best_of: int,
+    params, prover: Speaker, task: Task, batch: Batch, cuts: jax.Array, key: Key, *, samples: int,
+    best_of: int,
 ) -> jax.Array:
   """The chance that one of K completions of each prefix is right, without bias from `samples` of them.
 
   Args:
     params: of the prover.
-    config: its shape.
+    prover: goes on, for up to its `max_tokens` more.
     task: verifies.
     batch: rows with `tokens, prompt_lengths`, and the columns of their problems.
     cuts: [B, N] int32, how many actions are kept.
     key: the noise.
-    decoding: how the prover goes on, for up to `max_tokens` more.
     samples: n, completions of each prefix.
     best_of: K.
   Returns:
     [B, N] float32: 1 - C(n - right, K) / C(n, K).
   """
   prompts, lengths = cut_rows(batch, cuts, jnp.zeros(0, jnp.int32))
-  said = engine.sample(params, config, prompts, lengths, key, group_size=samples, decoding=decoding)
+  said = prover.sample(params, prompts, lengths, key, group_size=samples)
   each = lambda x: jnp.repeat(x, cuts.shape[1] * samples, axis=0)
   problems = {k: each(v) for k, v in batch.items() if k not in said}
   whole = {'prompt_lengths': each(batch['prompt_lengths'])}

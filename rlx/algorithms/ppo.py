@@ -14,22 +14,24 @@ import jax.numpy as jnp
 
 from rlx import reductions
 from rlx.advantages import temporal
-from rlx.losses import policy
+from rlx.engine.speaker import Critic, Speaker
+from rlx.losses import anchors, regularizers
+from rlx.losses import policy as policy_losses
 from rlx.losses import value as value_losses
+from rlx.losses.anchors import Anchor
 from rlx.metrics import describe_update
-from rlx.rewards import shaping
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score, Value
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def ppo(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
-    value: Value,
+    policy: Speaker,
+    value: Critic,
+    kl: Anchor,
     *,
     clip_low: float,
     clip_high: float,
-    kl_coef: float,
     entropy_coef: float,
     value_coef: float,
     value_clip: float,
@@ -41,11 +43,12 @@ def ppo(
   Args:
     rollout: yields rows of samples with `sampler_logprobs`.
     reward: adds `rewards` [B], paid at the last action of the row.
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
-    value: `(params, batch) -> values` [B, T].
+    policy: scores rows; its parameters are trained.
+    value: the critic, `models['value']`.
+    kl: what holds the policy to `models['reference']`, in the reward (β) or in the loss; with `no_kl` there
+      need not be one.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
-    kl_coef: β; above 0 `models['reference']` is asked, at 0 it need not exist.
     entropy_coef: weight of the entropy bonus.
     value_coef: weight of the value loss.
     value_clip: how far values may move from those of the rollout before they stop counting.
@@ -59,10 +62,11 @@ def ppo(
     mask = batch['action_mask']
     is_last = mask & (jnp.cumsum(mask, axis=1) == mask.sum(axis=1, keepdims=True))
     token_rewards = batch['rewards'][:, None] * is_last
-    if kl_coef:
-      batch = {**batch, 'reference_logprobs': score(models['reference'], batch)[0]}
-      token_rewards -= kl_coef * shaping.token_kl(batch)
-    values = value(models['value'], batch)
+    if kl.coef or kl.reward_coef:
+      batch = kl.annotate(models, batch)
+    if kl.reward_coef:
+      token_rewards -= kl.reward_coef * anchors.token_kl(batch)
+    values = value.apply(models['value'], batch)
     decay = lambda_(mask.sum(axis=1))[:, None] if callable(lambda_) else lambda_
     advantages = temporal.gae_tokens(token_rewards, values, mask, discount=discount, lambda_=decay)
     return {
@@ -76,11 +80,13 @@ def ppo(
   def loss(models: Models, batch: Batch, key: Key):
     del key
     mean = lambda x: reductions.weighted_mean(x, batch['weights'])
-    logprobs, entropy = score(models['policy'], batch)
+    logprobs, entropy = policy.score(models['policy'], batch)
     clip = dict(clip_low=clip_low, clip_high=clip_high)
-    surrogate = policy.clipped_surrogate(logprobs, batch['sampler_logprobs'], batch['advantages'], **clip)
+    surrogate = policy_losses.clipped_surrogate(
+        logprobs, batch['sampler_logprobs'], batch['advantages'], **clip
+    )
     policy_loss = mean(surrogate)
-    values = value(models['value'], batch)
+    values = value.apply(models['value'], batch)
     value_loss = mean(
         value_losses.clipped_squared_error(values, batch['values'], batch['returns'], clip=value_clip)
     )
@@ -89,6 +95,11 @@ def ppo(
         'loss/value': value_loss,
         **describe_update(batch, logprobs, entropy, **clip),
     }
-    return policy_loss + value_coef * value_loss - entropy_coef * mean(entropy), metrics
+    total = policy_loss + value_coef * value_loss - entropy_coef * mean(entropy)
+    if kl.coef:
+      divergence = mean(regularizers.kl_k3(logprobs, batch['reference_logprobs']))
+      metrics['kl/reference'] = divergence
+      total += kl.coef * divergence
+    return total, metrics
 
   return Algorithm(rollout=rollout, reward=reward, advantage=advantage, loss=loss)

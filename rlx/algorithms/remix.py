@@ -21,21 +21,22 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from rlx import reductions
-from rlx.advantages import groups as group_advantages
-from rlx.algorithms.policy_gradient import policy_gradient
+from rlx.algorithms.policy_gradient import grpo_with
 from rlx.controllers.memory import with_memory
-from rlx.losses import corrections, policy, regularizers, weights
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
+from rlx.engine.speaker import Speaker
+from rlx.losses import policy as policy_losses
+from rlx.losses import regularizers
+from rlx.losses.anchors import Anchor
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def remix(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
+    kl: Anchor,
     *,
     clip: float,
-    kl_coef: float,
     base_share: Callable,
 ) -> Algorithm:
   """Reincarnating mix-policy proximal policy gradient; asks the lagging `reference`.
@@ -43,22 +44,22 @@ def remix(
   Args:
     rollout: yields rows with the `sampler_logprobs` of their own time, such as `rollout.reuse.reusing`.
     reward: adds `rewards` [B].
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: scores rows; its parameters are trained.
+    kl: `anchors.kl_in_loss`, with β and the base.
     clip: ε, half the width of the band.
-    kl_coef: β, above 0.
     base_share: λ in [0, 1] by the number of the step in this stage, such as `schedules.linear`.
   Raises:
-    ValueError: `kl_coef` is not above 0.
+    ValueError: β is not above 0, or the KL is not in the loss.
   """
-  if kl_coef <= 0:
-    raise ValueError(f'kl_coef={kl_coef}: the two KLs are part of the method; give a number above 0')
+  if kl.coef <= 0 or kl.reward_coef:
+    raise ValueError(f'kl.coef={kl.coef}: both KLs are part of the method; give kl_in_loss a number above 0')
 
   def surrogate(
       logprobs: jax.Array, old_logprobs: jax.Array, sampler_logprobs: jax.Array, advantages: jax.Array
   ):
-    return policy.remix(logprobs, old_logprobs, sampler_logprobs, advantages, clip=clip)
+    return policy_losses.remix(logprobs, old_logprobs, sampler_logprobs, advantages, clip=clip)
 
-  def kl(
+  def divergence(
       logprobs: jax.Array, reference_logprobs: jax.Array, old_logprobs: jax.Array, base_share: jax.Array
   ):
     base, recent = (regularizers.kl_k3(logprobs, x) for x in (reference_logprobs, old_logprobs))
@@ -68,18 +69,16 @@ def remix(
     share = jnp.full(batch['groups'].shape, base_share(step), jnp.float32)
     return {**batch, 'base_share': share, 'kl/base_share': share}
 
-  parent = policy_gradient(
+  parent = grpo_with(
       with_memory(
           rollout, 'stage_step', begin=lambda key: jnp.int32(0), annotate=annotate,
           observe=lambda step, batch: step + 1,
       ),
-      reward, score, baseline=group_advantages.normalised, weight=weights.equal, level=policy.ratio,
-      surrogate=surrogate, reduction=reductions.sequence_mean, kl=kl, kl_coef=kl_coef, kl_reward_coef=0.0,
-      entropy_coef=0.0, correction=corrections.none, correction_level=policy.ratio,
+      reward, policy, kl, surrogate=surrogate, kl_estimator=divergence,
   )
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
-    batch = {**batch, 'old_logprobs': score(models['policy'], batch)[0]}
+    batch = {**batch, 'old_logprobs': policy.score(models['policy'], batch)[0]}
     return parent.advantage(models, batch, key)
 
   return dataclasses.replace(parent, advantage=advantage)

@@ -24,16 +24,18 @@ import optax
 from rlx import reductions, sharding
 from rlx.advantages import groups
 from rlx.controllers.memory import stateful
-from rlx.losses import policy
+from rlx.engine.speaker import Speaker
+from rlx.losses import policy as policy_losses
+from rlx.losses.ratios import sequence_product, turn_ratio
 from rlx.metrics import describe
 from rlx.step import TrainStep
-from rlx.types import Annotate, Batch, Metrics, Rollout, Score, State
+from rlx.types import Annotate, Batch, Metrics, Rollout, State
 
 
 def make_seeupo_step(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
     optimizer: optax.GradientTransformation,
     *,
     num_turns: int,
@@ -46,7 +48,7 @@ def make_seeupo_step(
   Args:
     rollout: yields rows of samples with `sampler_logprobs` and `turns`, samples of a prompt in groups.
     reward: adds `rewards` [B].
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: scores rows; `models['policy']` is what learns.
     optimizer: applied `updates` times a turn.
     num_turns: K, the most turns of a row.
     updates: optimizer updates of each turn, on the whole batch.
@@ -57,10 +59,10 @@ def make_seeupo_step(
 
   def loss(params, state: State, batch: Batch, turn: jax.Array, values: jax.Array):
     mask = batch['action_mask'] & (batch['turns'] == turn)
-    logprobs, _ = score({**state.slow, **params}['policy'], batch)
-    ratios = policy.turn_ratio(logprobs, batch['sampler_logprobs'], mask, batch['turns'])
+    logprobs, _ = policy.score({**state.slow, **params}['policy'], batch)
+    ratios = turn_ratio(logprobs, batch['sampler_logprobs'], mask, batch['turns'])
     worth = jnp.broadcast_to(values[:, None], mask.shape)
-    surrogate = policy.clipped(ratios, worth, clip_low=clip_low, clip_high=clip_high)
+    surrogate = policy_losses.clipped(ratios, worth, clip_low=clip_low, clip_high=clip_high)
     return reductions.weighted_mean(surrogate, reductions.sequence_mean(mask))
 
   def train_step(state: State, data: Any = None) -> tuple[State, Metrics]:
@@ -71,7 +73,8 @@ def make_seeupo_step(
     advantages = groups.normalised(batch['rewards'], batch['groups'])
 
     def of_a_turn(carry, turn):
-      values = advantages * later_ratio(score({**state.slow, **carry[0]}['policy'], batch)[0], batch, turn)
+      logprobs, _ = policy.score({**state.slow, **carry[0]}['policy'], batch)
+      values = advantages * later_ratio(logprobs, batch, turn)
 
       def update(carry, _):
         params, opt_state = carry
@@ -100,5 +103,5 @@ def later_ratio(logprobs: jax.Array, batch: Batch, turn: jax.Array) -> jax.Array
     turn: [] int32.
   """
   behind = batch['action_mask'] & (batch['turns'] > turn)
-  product = policy.sequence_product(logprobs, batch['sampler_logprobs'], behind)
+  product = sequence_product(logprobs, batch['sampler_logprobs'], behind)
   return jax.lax.stop_gradient(product[:, 0])

@@ -1,15 +1,16 @@
 """SFT: maximum likelihood of the actions of demonstrations, each token weighing the same."""
 
 from rlx import reductions
-from rlx.types import Algorithm, Batch, Key, Models, Rollout, Score
+from rlx.engine.speaker import Speaker
+from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
-def sft(rollout: Rollout, score: Score) -> Algorithm:
+def sft(rollout: Rollout, policy: Speaker) -> Algorithm:
   """Minimises -log π(a|s) over the tokens of demonstrations.
 
   Args:
     rollout: yields rows whose actions are the demonstrated tokens.
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: scores rows; its parameters are trained.
   """
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
@@ -18,7 +19,7 @@ def sft(rollout: Rollout, score: Score) -> Algorithm:
 
   def loss(models: Models, batch: Batch, key: Key):
     del key
-    logprobs, entropy = score(models['policy'], batch)
+    logprobs, entropy = policy.score(models['policy'], batch)
     nll = reductions.weighted_mean(-logprobs, batch['weights'])
     return nll, {'loss/nll': nll, 'policy/entropy': reductions.weighted_mean(entropy, batch['weights'])}
 

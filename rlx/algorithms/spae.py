@@ -19,26 +19,21 @@ import jax.numpy as jnp
 
 from rlx import reductions
 from rlx.advantages import groups, potentials
-from rlx.advantages.potentials import one_token
 from rlx.algorithms.grpo import grpo
 from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine.probe import cut_rows
-from rlx.engine.sample import Decoding
-from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
-
-_CHUNK = 4096  # tokens of probes whose logits exist at one time
+from rlx.engine.speaker import Speaker
+from rlx.envs.text import Task, one_token
+from rlx.losses.anchors import no_kl
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def spae(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
     task: Task | Dataset,
-    config: TransformerConfig,
-    decoding: Decoding,
     *,
     clip_low: float,
     clip_high: float,
@@ -56,10 +51,8 @@ def spae(
   Args:
     rollout: yields rows of samples with `sampler_logprobs`, and the right `answers` [B, A], padded tokens.
     reward: adds `rewards` [B].
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    policy: what learns; probes have its temperature and filters.
     task: says which tokens `separator` and `probe` are.
-    config: shape of the policy.
-    decoding: temperature and filters of the probes too.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
     separator: one token, which ends a step ('.\\n\\n' in the paper).
@@ -74,21 +67,23 @@ def spae(
     ValueError: the separator is not one token.
   """
   end_of_step, asking = one_token(task, separator), jnp.asarray(task.encode(probe))
-  probing = dataclasses.replace(decoding, max_tokens=probe_tokens, min_tokens=0)
+  probing = policy.saying(max_tokens=probe_tokens, min_tokens=0)
   parent = grpo(
-      rollout, reward, score, clip_low=clip_low, clip_high=clip_high, kl_coef=0.0, entropy_coef=0.0,
+      rollout, reward, policy, no_kl(), clip_low=clip_low, clip_high=clip_high, entropy_coef=0.0,
       baseline=groups.centred, reduction=reductions.token_mean,
   )
 
   def potentials_of(params, batch: Batch, cuts: jax.Array, key: Key) -> jax.Array:
     prompts, lengths = cut_rows(batch, cuts, asking)
-    ask = lambda rows: engine.score(params, config, rows, decoding=probing, chunk_size=_CHUNK)
-    said = engine.sample(params, config, prompts, lengths, key, group_size=probe_samples, decoding=probing)
+    ask = lambda rows: engine.score(
+        params, policy.model, rows, decoding=probing.decoding, chunk_size=policy.scoring.chunk_tokens
+    )
+    said = probing.sample(params, prompts, lengths, key, group_size=probe_samples)
     confidence = jnp.exp(-_mean_over_actions(ask(said)[1], said)).reshape(-1, probe_samples).mean(axis=1)
     answers = jnp.repeat(batch['answers'], cuts.shape[1], axis=0)
-    counts = jnp.sum(answers != decoding.pad_id, axis=1)
+    counts = jnp.sum(answers != policy.decoding.pad_id, axis=1)
     answers = jnp.pad(answers, ((0, 0), (0, probe_tokens - answers.shape[1])))
-    told = engine.as_rows(prompts, lengths, 1, answers, jnp.zeros(answers.shape), counts, probing)
+    told = engine.as_rows(prompts, lengths, 1, answers, jnp.zeros(answers.shape), counts, probing.decoding)
     correctness = _mean_over_actions(jnp.exp(ask(told)[0]), told)
     return potentials.step_potential(correctness, confidence).reshape(cuts.shape)
 

@@ -14,30 +14,32 @@ import dataclasses
 from rlx import reductions
 from rlx.advantages import groups, segments
 from rlx.algorithms.grpo import grpo
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
+from rlx.engine.speaker import Speaker
+from rlx.losses.anchors import Anchor
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def spoc(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
+    policy: Speaker,
+    kl: Anchor,
     *,
     clip_low: float,
     clip_high: float,
-    kl_coef: float,
 ) -> Algorithm:
   """`grpo` with an advantage for each turn, by role, and a mean over tokens.
 
   Args:
     rollout: yields rows of samples with `sampler_logprobs`, such as `prompts.completions`.
-    reward: adds `rewards` [B], `token_rewards`, `turns` and `roles` [B, T], such as `envs.propose.by_role`.
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T].
+    reward: adds `rewards` [B], `token_rewards`, `turns` and `roles` [B, T], such as `rewards.toys.by_role`.
+    policy: what learns.
+    kl: what holds the policy.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
-    kl_coef: weight of the KL to `models['reference']`; at 0 that need not exist.
   """
   parent = grpo(
-      rollout, reward, score, clip_low=clip_low, clip_high=clip_high, kl_coef=kl_coef, entropy_coef=0.0,
+      rollout, reward, policy, kl, clip_low=clip_low, clip_high=clip_high, entropy_coef=0.0,
       reduction=reductions.token_mean,
   )
 

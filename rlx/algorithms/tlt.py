@@ -18,18 +18,20 @@ import dataclasses
 
 from rlx import reductions
 from rlx.algorithms.grpo import grpo
-from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout, Score
+from rlx.engine.speaker import Speaker
+from rlx.losses.anchors import Anchor
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def tlt(
     rollout: Rollout,
     reward: Annotate,
-    score: Score,
-    draft_score: Score,
+    policy: Speaker,
+    drafter: Speaker,
+    kl: Anchor,
     *,
     clip_low: float,
     clip_high: float,
-    kl_coef: float,
     entropy_coef: float,
     draft_coef: float,
 ) -> Algorithm:
@@ -38,22 +40,21 @@ def tlt(
   Args:
     rollout: yields rows of samples with `sampler_logprobs`.
     reward: adds `rewards` [B].
-    score: `(params, batch) -> (logprobs, entropy)`, each [B, T], of the policy.
-    draft_score: the same of the drafter.
+    policy: what learns.
+    drafter: guesses in the rollout, and learns too.
+    kl: what holds the policy.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
-    kl_coef: β; above 0 `models['reference']` is asked, at 0 it need not exist.
     entropy_coef: weight of an entropy bonus.
     draft_coef: c, weight of the drafter's cross-entropy; at 0 it stays as it began.
   """
   parent = grpo(
-      rollout, reward, score, clip_low=clip_low, clip_high=clip_high, kl_coef=kl_coef,
-      entropy_coef=entropy_coef,
+      rollout, reward, policy, kl, clip_low=clip_low, clip_high=clip_high, entropy_coef=entropy_coef
   )
 
   def loss(models: Models, batch: Batch, key: Key):
     total, metrics = parent.loss(models, batch, key)
-    logprobs, _ = draft_score(models['drafter'], batch)
+    logprobs, _ = drafter.score(models['drafter'], batch)
     cross_entropy = reductions.weighted_mean(-logprobs, batch['weights'])
     return total + draft_coef * cross_entropy, {**metrics, 'loss/drafter': cross_entropy}
 

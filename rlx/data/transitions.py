@@ -22,9 +22,9 @@ import numpy as np
 
 from rlx import types
 from rlx.advantages import temporal
+from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
 from rlx.names import fill
-from rlx.rollout.control import unroll
 from rlx.types import Batch, Key
 
 Act = Callable[[jax.Array, Key], jax.Array]  # (observations [B, ...], key) -> actions [B, ...]
@@ -53,9 +53,9 @@ def roll_out(env: Environment, act: Act, key: Key, *, num_envs: int, num_steps: 
 
   def step(agents, key: Key):
     action_key, env_key = jax.random.split(key)
-    return unroll.advance(env, agents, act(agents.observations, action_key), env_key)
+    return stepping.advance(env, agents, act(agents.observations, action_key), env_key)
 
-  agents = unroll.begin(env, begin_key, num_envs)
+  agents = stepping.begin(env, begin_key, num_envs)
   _, rows = jax.lax.scan(step, agents, jax.random.split(steps_key, num_steps))
   rows = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), rows)
   cut = ~rows['terminated'][:, -1]
@@ -235,6 +235,24 @@ def demonstrated(env: Environment, *, expert: Dataset, others: Dataset) -> Batch
   parts = [fill(part, {'env': env}) for part in (expert, others)]
   marks = [jnp.full(part['rewards'].shape, part is parts[0]) for part in parts]
   return {**concatenate(*parts), 'preferred': jnp.concatenate(marks)}
+
+
+def partly_labelled(env: Environment, *, data: Dataset, labelled_every: int) -> Batch:
+  """A data set of whose episodes only each n-th has actions; those of the others are 0, and `labelled` False.
+
+  Args:
+    env: what it is of.
+    data: makes the whole data set.
+    labelled_every: n, at least 1.
+  Raises:
+    ValueError: `labelled_every` is not positive.
+  """
+  if labelled_every < 1:
+    raise ValueError(f'labelled_every={labelled_every}: each n-th episode, for an n of 1 or more')
+  rows = fill(data, {'env': env})
+  labelled = (jnp.cumsum(episode_starts(rows)) - 1) % labelled_every == 0
+  wide = labelled.reshape(-1, *(1,) * (rows['actions'].ndim - 1))
+  return {**rows, 'actions': jnp.where(wide, rows['actions'], 0), 'labelled': labelled}
 
 
 def _with_returns(rows: Batch, discount: float) -> Batch:

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from rlx.engine import sample as engine
 from rlx.engine.columns import window
 from rlx.engine.sample import Decoding
-from rlx.models import transformer
-from rlx.models.transformer import TransformerConfig
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import Params
 from rlx.types import Batch, Key
 
 
@@ -26,8 +26,8 @@ class Probe(NamedTuple):
 
 
 def prefix_probe(
-    params: transformer.Params,
-    config: TransformerConfig,
+    params: Params,
+    model: LanguageModel,
     batch: Batch,
     cuts: jax.Array,
     key: Key,
@@ -40,7 +40,7 @@ def prefix_probe(
 
   Args:
     params: of the policy that goes on; any one with the tokens of the rows.
-    config: its shape.
+    model: its functions.
     batch: rows with `tokens, prompt_lengths`.
     cuts: [B, N] int32, how many actions are kept, at most as many as the row has.
     key: the noise; it is named by row, cut and sample.
@@ -52,15 +52,15 @@ def prefix_probe(
   Source: what SPAE, PAV (https://arxiv.org/abs/2410.08146) and BRPO need of a rollout.
   """
   prompts, lengths = cut_rows(batch, cuts, appended)
-  said = engine.sample(params, config, prompts, lengths, key, group_size=samples, decoding=decoding)
+  said = engine.sample(params, model, prompts, lengths, key, group_size=samples, decoding=decoding)
   shape = (*cuts.shape, samples, decoding.max_tokens)
   behind = lambda name: engine.actions(said, said[name], decoding.max_tokens).reshape(shape)
   return Probe(behind('tokens'), behind('action_mask'), behind('sampler_logprobs'))
 
 
 def answer_logprobs(
-    params: transformer.Params,
-    config: TransformerConfig,
+    params: Params,
+    model: LanguageModel,
     batch: Batch,
     cuts: jax.Array,
     *,
@@ -74,7 +74,7 @@ def answer_logprobs(
 
   Args:
     params: of the policy that is asked.
-    config: its shape.
+    model: its functions.
     batch: rows with `tokens, prompt_lengths`.
     cuts: [B, N] int32, how many actions are kept.
     appended: [K] int32 tokens between the cut and the answer; K may be 0.
@@ -100,7 +100,7 @@ def answer_logprobs(
   mask = (index >= 0) & (index < per_cut(answer_lengths)[:, None])
   room = jnp.pad(prompts, ((0, 0), (0, answers.shape[1])))
   rows = {'tokens': jnp.where(mask, placed, room), 'action_mask': mask, 'prompt_lengths': lengths}
-  logprobs, _ = engine.score(params, config, rows, decoding=decoding, chunk_size=chunk_size)
+  logprobs, _ = engine.score(params, model, rows, decoding=decoding, chunk_size=chunk_size)
   return logprobs.sum(axis=1).reshape(cuts.shape)
 
 

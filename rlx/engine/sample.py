@@ -22,8 +22,8 @@ from rlx.engine import slots, speculate
 from rlx.engine.columns import window
 from rlx.engine.packing import Layout, Packing
 from rlx.engine.speculate import Speculation
-from rlx.models import transformer
-from rlx.models.transformer import TransformerConfig
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import Params
 from rlx.types import Batch
 
 
@@ -98,8 +98,8 @@ class Decoding:
 
 
 def sample(
-    params: transformer.Params,
-    config: TransformerConfig,
+    params: Params,
+    model: LanguageModel,
     prompts: jax.Array,
     prompt_lengths: jax.Array,
     key: jax.Array,
@@ -116,7 +116,7 @@ def sample(
 
   Args:
     params: of the policy.
-    config: its shape.
+    model: its functions.
     prompts: [P, Tp] int32, contiguous from column 0.
     prompt_lengths: [P] int32, at least 1.
     key: the noise of the whole batch.
@@ -143,7 +143,7 @@ def sample(
   chex.assert_rank([prompts, prompt_lengths], [2, 1])
   num_prompts, prompt_columns = prompts.shape
   num_rows = num_prompts * group_size
-  check_context(config, decoding, prompt_columns)
+  check_context(model, decoding, prompt_columns)
   if speculation is not None:
     speculate.check(
         num_slots=num_slots, draft_tokens=speculation.draft_tokens, max_live=speculation.max_live
@@ -154,7 +154,7 @@ def sample(
     budgets = jnp.full(num_rows, decoding.max_tokens)
   if prompt_of_row is not None and not num_slots:
     rows = sample(
-        params, config, prompts[prompt_of_row], prompt_lengths[prompt_of_row], key, group_size=1,
+        params, model, prompts[prompt_of_row], prompt_lengths[prompt_of_row], key, group_size=1,
         decoding=decoding, sequence_ids=sequence_ids, budgets=budgets,
     )
     return {**rows, 'groups': prompt_of_row}
@@ -164,7 +164,7 @@ def sample(
   )
   decode = in_slots if num_slots else _decode_together
   tokens, logprobs, columns = decode(
-      params, config, prompts, prompt_lengths, keys, budgets, group_size=group_size, decoding=decoding
+      params, model, prompts, prompt_lengths, keys, budgets, group_size=group_size, decoding=decoding
   )
   if prompt_of_row is None:
     lengths = jnp.repeat(prompt_lengths, group_size)
@@ -174,28 +174,28 @@ def sample(
   return {**rows, **columns, 'groups': prompt_of_row}
 
 
-def check_context(config: TransformerConfig, decoding: Decoding, prompt_columns: int) -> None:
+def check_context(model: LanguageModel, decoding: Decoding, prompt_columns: int) -> None:
   """Raises `ValueError` where prompt and completion do not fit the context."""
-  if prompt_columns + decoding.max_tokens > config.context_length:
+  if prompt_columns + decoding.max_tokens > model.context_length:
     raise ValueError(
         f'prompts of {prompt_columns} tokens and max_tokens={decoding.max_tokens} do not fit the context '
-        f'of {config.context_length}; lower max_tokens or raise context_length'
+        f'of {model.context_length}; lower max_tokens or raise context_length'
     )
 
 
-def _decode_together(params, config, prompts, prompt_lengths, keys, budgets, *, group_size, decoding):
+def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, group_size, decoding):
   """All rows in step, until the last one has ended: tokens and log-probs [B, max_tokens], no columns."""
   num_rows = keys.shape[0]
-  hidden, prompt_kv = transformer.forward(params, config, prompts)
+  hidden, prompt_kv = model.forward(params, prompts)
   hidden = jnp.take_along_axis(hidden, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
-  draw = functools.partial(draw_tokens, params, config, decoding, keys)
+  draw = functools.partial(draw_tokens, params, model, decoding, keys)
   tokens, logprobs = draw(jnp.repeat(hidden, group_size, axis=0), 0)
 
   write = lambda array, column, x: jax.lax.dynamic_update_slice(array, x[:, None], (0, column))
   out_tokens = jnp.full((num_rows, decoding.max_tokens), decoding.pad_id, jnp.int32)
   out_logprobs = jnp.zeros((num_rows, decoding.max_tokens), jnp.float32)
   is_eos = decoding.is_eos
-  cache = transformer.empty_cache(config, num_rows, max(decoding.max_tokens - 1, 1))
+  cache = model.empty_cache(num_rows, max(decoding.max_tokens - 1, 1))
   out_tokens, out_logprobs = write(out_tokens, 0, tokens), write(out_logprobs, 0, logprobs)
   done = is_eos(tokens) | (budgets <= 1)
   carry = (jnp.int32(1), tokens, done, cache, out_tokens, out_logprobs)
@@ -206,9 +206,7 @@ def _decode_together(params, config, prompts, prompt_lengths, keys, budgets, *, 
 
   def step(carry):
     column, tokens, done, cache, out_tokens, out_logprobs = carry
-    hidden, cache = transformer.decode(
-        params, config, tokens, column - 1, prompt_lengths, prompt_kv, cache
-    )
+    hidden, cache = model.decode(params, tokens, column - 1, prompt_lengths, prompt_kv, cache)
     tokens, logprobs = draw(hidden, column)
     tokens = jnp.where(done, decoding.pad_id, tokens)
     out_tokens = write(out_tokens, column, tokens)
@@ -221,8 +219,8 @@ def _decode_together(params, config, prompts, prompt_lengths, keys, budgets, *, 
 
 
 def replay(
-    params: transformer.Params,
-    config: TransformerConfig,
+    params: Params,
+    model: LanguageModel,
     batch: Batch,
     *,
     group_size: int,
@@ -236,7 +234,7 @@ def replay(
 
   Args:
     params: of the policy.
-    config: its shape.
+    model: its functions.
     batch: rows of `sample`.
     group_size: as it was sampled with.
     decoding: as it was sampled with.
@@ -250,60 +248,60 @@ def replay(
   prompts, lengths = batch['tokens'][::group_size, :room], batch['prompt_lengths'][::group_size]
   prompts = jnp.where(jnp.arange(room)[None] < lengths[:, None], prompts, decoding.pad_id)
 
-  def draw(params, config, hidden, sequence, count):
+  def draw(params, model, hidden, sequence, count):
     tokens = forced[sequence, count]
-    return tokens, _logprobs(adjusted_logits(params, config, decoding, hidden, count), tokens)
+    return tokens, _logprobs(adjusted_logits(params, model, decoding, hidden, count), tokens)
 
   budgets = batch['action_mask'].sum(axis=1)
   queue = functools.partial(_run_queue, group_size=group_size, decoding=decoding, num_slots=num_slots)
-  _, logprobs, _ = queue(params, config, prompts, lengths, budgets, draw)
+  _, logprobs, _ = queue(params, model, prompts, lengths, budgets, draw)
   logprobs = window(logprobs, -batch['prompt_lengths'], batch['tokens'].shape[1])
   return jnp.where(batch['action_mask'], logprobs, 0)
 
 
 def _decode_in_slots(
-    params, config, prompts, prompt_lengths, keys, budgets, *, group_size, decoding, num_slots, speculation,
+    params, model, prompts, prompt_lengths, keys, budgets, *, group_size, decoding, num_slots, speculation,
     prompt_of_row,
 ):
   """A queue of rows through a few slots: tokens and log-probs [B, max_tokens], and columns [B]."""
   keys = jnp.concatenate([keys, keys[:1]])  # an empty slot draws too, for nothing
 
-  def draw(params, config, hidden, sequence, count):
-    return draw_tokens(params, config, decoding, keys[sequence], hidden, count)
+  def draw(params, model, hidden, sequence, count):
+    return draw_tokens(params, model, decoding, keys[sequence], hidden, count)
 
   return _run_queue(
-      params, config, prompts, prompt_lengths, budgets, draw, group_size=group_size, decoding=decoding,
+      params, model, prompts, prompt_lengths, budgets, draw, group_size=group_size, decoding=decoding,
       num_slots=num_slots, speculation=speculation, prompt_of_row=prompt_of_row,
   )
 
 
 def _run_queue(
-    params, config, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots,
+    params, model, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots,
     speculation=None, prompt_of_row=None,
 ):
   num_rows, columns = prompts.shape[0] * group_size, prompts.shape[1] + decoding.max_tokens
-  bank = slots.read_prompts(params, config, prompts, prompt_lengths, columns=columns)
+  bank = slots.read_prompts(params, model, prompts, prompt_lengths, columns=columns)
   queue = slots.fresh(prompt_lengths, budgets, group_size=group_size, max_tokens=decoding.max_tokens)
   if prompt_of_row is not None:
     queue = queue._replace(beginnings=prompt_of_row, prompt_lengths=prompt_lengths[prompt_of_row])
-  begun = slots.begin(config, bank, queue, num_slots=min(num_slots, num_rows))
+  begun = slots.begin(model, bank, queue, num_slots=min(num_slots, num_rows))
   if speculation is None:
-    draw = functools.partial(draw, params, config)
-    end, counted = slots.run(params, config, bank, queue, begun, draw, decoding.is_eos), {}
+    draw = functools.partial(draw, params, model)
+    end, counted = slots.run(params, model, bank, queue, begun, draw, decoding.is_eos), {}
   else:
     end, tally = speculate.run(
-        params, config, bank, queue, begun, draw, decoding.is_eos, speculation=speculation, beginnings=prompts
+        params, model, bank, queue, begun, draw, decoding.is_eos, speculation=speculation, beginnings=prompts
     )
     counted = tally.describe(end)
   return end.tokens[:-1], end.logprobs[:-1], counted
 
 
-def draw_tokens(params, config, decoding, keys, hidden, column):
+def draw_tokens(params, model, decoding, keys, hidden, column):
   """One token a row, and its log-probability under the distribution that it was drawn from.
 
   Args:
     params: of the policy.
-    config: its shape.
+    model: its functions.
     decoding: how to draw.
     keys: [B], one a sequence; the noise is fold_in(key, column).
     hidden: [B, D] states that predict the tokens.
@@ -312,7 +310,7 @@ def draw_tokens(params, config, decoding, keys, hidden, column):
     [B] int32 and [B] float32.
   """
   column = jnp.broadcast_to(column, hidden.shape[:1])
-  return draw(decoding, keys, adjusted_logits(params, config, decoding, hidden, column), column)
+  return draw(decoding, keys, adjusted_logits(params, model, decoding, hidden, column), column)
 
 
 def draw(decoding, keys, logits, column):
@@ -328,10 +326,10 @@ def draw(decoding, keys, logits, column):
   return tokens.astype(jnp.int32), _logprobs(logits, tokens)
 
 
-def adjusted_logits(params, config, decoding, hidden, column):
+def adjusted_logits(params, model, decoding, hidden, column):
   """[B, V] logits of the distributions that are drawn from, `column` [B] tokens into the rows."""
   may_end = (column >= decoding.min_tokens)[:, None]
-  return decoding.adjust(transformer.logits(params, config, hidden), may_end=may_end)
+  return decoding.adjust(model.logits(params, hidden), may_end=may_end)
 
 
 def _logprobs(logits, tokens):
@@ -389,8 +387,8 @@ def completions_of(batch: Batch, decoding: Decoding) -> jax.Array:
 
 
 def score(
-    params: transformer.Params,
-    config: TransformerConfig,
+    params: Params,
+    model: LanguageModel,
     batch: Batch,
     *,
     decoding: Decoding,
@@ -404,7 +402,7 @@ def score(
 
   Args:
     params: of the model that is asked.
-    config: its shape.
+    model: its functions.
     batch: rows with `tokens, action_mask, prompt_lengths`.
     decoding: as the sampler's; temperature and filters apply here too.
     chunk_size: tokens whose logits exist at one time.
@@ -417,16 +415,16 @@ def score(
   """
   if packing is not None:
     layout = packings.lay_out(batch, packing)
-    function = functools.partial(_score_packed, config=config, decoding=decoding, chunk_size=chunk_size)
+    function = functools.partial(_score_packed, model=model, decoding=decoding, chunk_size=chunk_size)
     scores = packings.over_cells(function, params, layout, packing)
     return packings.back(scores['logprobs'], layout), packings.back(scores['entropy'], layout)
-  hidden, _ = transformer.forward(params, config, batch['tokens'])
-  return score_hidden(params, config, batch, hidden, decoding=decoding, chunk_size=chunk_size)
+  hidden, _ = model.forward(params, batch['tokens'])
+  return score_hidden(params, model, batch, hidden, decoding=decoding, chunk_size=chunk_size)
 
 
 def score_hidden(
-    params: transformer.Params,
-    config: TransformerConfig,
+    params: Params,
+    model: LanguageModel,
     batch: Batch,
     hidden: jax.Array,
     *,
@@ -442,11 +440,11 @@ def score_hidden(
 
   def statistics(columns: slice, may_end: bool):
     x = linear_logprob(
-        predicting[:, columns].reshape(-1, config.width),
-        transformer.unembedding(params),
+        predicting[:, columns].reshape(-1, model.width),
+        model.unembedding(params),
         targets[:, columns].reshape(-1),
         chunk_size=chunk_size,
-        adjust=_adjust(config, decoding, may_end),
+        adjust=_adjust(model, decoding, may_end),
     )
     return x.logprobs.reshape(num_rows, -1), x.entropy.reshape(num_rows, -1)
 
@@ -459,18 +457,16 @@ def score_hidden(
   return jnp.where(mask, logprobs, 0), jnp.where(mask, entropy, 0)
 
 
-def _adjust(config, decoding, may_end: bool):
+def _adjust(model, decoding, may_end: bool):
   """From the products of the output matrix to the logits of the distribution that was sampled."""
-  return lambda logits, targets: decoding.adjust(
-      transformer.softcap(logits, config.logit_softcap), targets, may_end=may_end
-  )
+  return lambda logits, targets: decoding.adjust(model.softcap(logits), targets, may_end=may_end)
 
 
-def _score_packed(params, layout: Layout, *, config, decoding, chunk_size) -> dict[str, jax.Array]:
+def _score_packed(params, layout: Layout, *, model, decoding, chunk_size) -> dict[str, jax.Array]:
   """Log-probs and entropies [rows, C] of the actions in packed rows."""
-  hidden, _ = transformer.forward(params, config, layout.tokens, layout.places)
+  hidden, _ = model.forward(params, layout.tokens, layout.places)
   rows = jnp.arange(hidden.shape[0])[:, None] * hidden.shape[1]
-  hidden, sources = hidden.reshape(-1, config.width), (rows + layout.sources).reshape(-1)
+  hidden, sources = hidden.reshape(-1, model.width), (rows + layout.sources).reshape(-1)
   targets, index = layout.tokens.reshape(-1), layout.action_index.reshape(-1)
   # The sampler could not end a row in its first columns; there it drew from another distribution.
   early, late = (index >= 0) & (index < decoding.min_tokens), index >= decoding.min_tokens
@@ -479,8 +475,8 @@ def _score_packed(params, layout: Layout, *, config, decoding, chunk_size) -> di
   for counted, may_end in parts:
     order = jnp.argsort(~counted, stable=True)  # what counts comes first: the rest costs nothing
     x = linear_logprob(
-        hidden[sources[order]], transformer.unembedding(params), targets[order],
-        chunk_size=chunk_size, adjust=_adjust(config, decoding, may_end), num_counted=counted.sum(),
+        hidden[sources[order]], model.unembedding(params), targets[order],
+        chunk_size=chunk_size, adjust=_adjust(model, decoding, may_end), num_counted=counted.sum(),
     )
     back = lambda values, order=order, counted=counted: jnp.where(
         counted, values[jnp.argsort(order)], 0

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rlx.models import transformer
-from rlx.models.transformer import KV, Params, TransformerConfig
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import KV, Params
 
 
 class Bank(NamedTuple):
@@ -61,10 +61,10 @@ class Block(NamedTuple):
 
 
 def read_prompts(
-    params: Params, config: TransformerConfig, prompts: jax.Array, lengths: jax.Array, *, columns: int
+    params: Params, model: LanguageModel, prompts: jax.Array, lengths: jax.Array, *, columns: int
 ) -> Bank:
   """Reads beginnings [C, T], with room for `columns` tokens in all."""
-  hidden, kv = transformer.forward(params, config, prompts)
+  hidden, kv = model.forward(params, prompts)
   hidden = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
   inside = (jnp.arange(prompts.shape[1])[None] < lengths[:, None])[None, :, :, None, None]
   room = columns - prompts.shape[1]
@@ -90,14 +90,14 @@ def fresh(prompt_lengths: jax.Array, budgets: jax.Array, *, group_size: int, max
   )
 
 
-def begin(config: TransformerConfig, bank: Bank, queue: Queue, *, num_slots: int) -> Slots:
+def begin(model: LanguageModel, bank: Bank, queue: Queue, *, num_slots: int) -> Slots:
   """The loop's state before the first step: the first sequences are in their slots."""
   num_sequences = queue.budgets.shape[0]
   more = lambda array, value: jnp.concatenate([array, jnp.full_like(array[:1], value)])
   slots = Slots(
       sequence=jnp.full(num_slots, num_sequences, jnp.int32),
-      hidden=jnp.zeros((num_slots, config.width), bank.hidden.dtype),
-      cache=transformer.empty_cache(config, num_slots, bank.kv.keys.shape[2]),
+      hidden=jnp.zeros((num_slots, model.width), bank.hidden.dtype),
+      cache=model.empty_cache(num_slots, bank.kv.keys.shape[2]),
       counts=more(queue.counts, 0),
       ended=jnp.ones(num_sequences + 1, bool).at[queue.order].set(
           jnp.arange(num_sequences) >= queue.length
@@ -112,7 +112,7 @@ def begin(config: TransformerConfig, bank: Bank, queue: Queue, *, num_slots: int
 
 def run(
     params: Params,
-    config: TransformerConfig,
+    model: LanguageModel,
     bank: Bank,
     queue: Queue,
     slots: Slots,
@@ -125,7 +125,7 @@ def run(
 
   Args:
     params: of the policy.
-    config: its shape.
+    model: its functions.
     bank: beginnings of the sequences.
     queue: the sequences.
     slots: from `begin`, or from an earlier call that was stopped.
@@ -139,7 +139,7 @@ def run(
 
   def step(slots: Slots) -> Slots:
     drafts = jnp.zeros((slots.sequence.shape[0], 0), jnp.int32)
-    slots, _ = advance(params, config, queue, slots, newest(slots, draw), drafts, draw, is_end)
+    slots, _ = advance(params, model, queue, slots, newest(slots, draw), drafts, draw, is_end)
     return refill(slots, bank, queue)
 
   unfinished = lambda slots: jnp.any(slots.sequence < num_sequences) & ~until(slots)
@@ -153,7 +153,7 @@ def newest(slots: Slots, draw: Callable) -> tuple[jax.Array, jax.Array]:
 
 def advance(
     params: Params,
-    config: TransformerConfig,
+    model: LanguageModel,
     queue: Queue,
     slots: Slots,
     first: tuple[jax.Array, jax.Array],
@@ -168,7 +168,7 @@ def advance(
 
   Args:
     params: of the policy.
-    config: its shape.
+    model: its functions.
     queue: the sequences.
     slots: before the step.
     first: of `newest`.
@@ -185,7 +185,7 @@ def advance(
   before = slots.counts[sequence]
   fed = jnp.concatenate([first[0][:, None], drafts], axis=1)
   positions = queue.prompt_lengths[place] + before
-  hidden, cache = transformer.decode_rows(params, config, fed, positions, slots.cache)
+  hidden, cache = model.decode_rows(params, fed, positions, slots.cache)
 
   counts = before[:, None] + jnp.arange(1 + num_drafts)[None]
   behind = _draw_each(draw, hidden[:, :-1], sequence, counts[:, 1:])

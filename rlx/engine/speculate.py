@@ -29,11 +29,11 @@ import jax.numpy as jnp
 from rlx.engine import slots as queues
 from rlx.engine.columns import window
 from rlx.engine.slots import Bank, Block, Queue, Slots
-from rlx.models import transformer
-from rlx.models.transformer import KV, Params, TransformerConfig
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import KV, Params
 from rlx.types import Batch
 
-Draw = Callable  # (params, config, hidden [R, D], sequence [R], count [R]) -> (tokens [R], logprobs [R])
+Draw = Callable  # (params, model, hidden [R, D], sequence [R], count [R]) -> (tokens [R], logprobs [R])
 
 
 class Drafter(NamedTuple):
@@ -101,7 +101,7 @@ def check(*, num_slots: int, draft_tokens: int, max_live: int) -> None:
 
 def run(
     params: Params,
-    config: TransformerConfig,
+    model: LanguageModel,
     bank: Bank,
     queue: Queue,
     slots: Slots,
@@ -116,11 +116,11 @@ def run(
 
   Args:
     params: of the policy.
-    config: its shape.
+    model: its functions.
     bank: beginnings of the sequences.
     queue: the sequences.
     slots: from `slots.begin`, or from an earlier call that was stopped.
-    draw: the noise of each place, for any model: `(params, config, hidden, sequence, count)`.
+    draw: the noise of each place, for any model: `(params, model, hidden, sequence, count)`.
     is_end: `tokens -> bool`, of any shape.
     speculation: how drafts are made, and when.
     beginnings: [C, T] int32, the tokens of the bank.
@@ -133,14 +133,14 @@ def run(
   tally = Tally(*[jnp.zeros(num_sequences + 1, jnp.int32)] * 3)
   if width < num_slots:  # slots are empty only when the queue is: from here on there are ever fewer
     few = lambda slots: until(slots) | (jnp.sum(slots.sequence < num_sequences) <= width)
-    own = functools.partial(draw, params, config)
-    slots = queues.run(params, config, bank, queue, slots, own, is_end, until=few)
+    own = functools.partial(draw, params, model)
+    slots = queues.run(params, model, bank, queue, slots, own, is_end, until=few)
   if width == 0:
     return slots, tally
   rows = jnp.argsort(slots.sequence == num_sequences, stable=True)[:width]  # the live ones
   narrow = _take_rows(slots, rows) if width < num_slots else slots
   speculate = functools.partial(
-      _speculate, params, config, bank, queue, draw, is_end, speculation, beginnings, until,
+      _speculate, params, model, bank, queue, draw, is_end, speculation, beginnings, until,
       refills=width == num_slots,
   )
   narrow, tally = speculate(narrow, tally)
@@ -148,11 +148,11 @@ def run(
 
 
 def _speculate(
-    params, config, bank, queue, draw, is_end, speculation, beginnings, until, slots, tally, *, refills
+    params, model, bank, queue, draw, is_end, speculation, beginnings, until, slots, tally, *, refills
 ):
   """The loop with drafts in every step."""
   num_sequences, columns = queue.budgets.shape[0], bank.kv.keys.shape[2]
-  drafter, own = speculation.drafter, functools.partial(draw, params, config)
+  drafter, own = speculation.drafter, functools.partial(draw, params, model)
   pairs = bank._replace(kv=(bank.kv, drafter.read(beginnings, columns))) if refills else None
 
   def step(carry):
@@ -163,7 +163,7 @@ def _speculate(
     drafts, state = drafter.propose(
         draw, state, first[0], sequence, count, positions, speculation.draft_tokens
     )
-    slots, block = queues.advance(params, config, queue, slots, first, drafts, own, is_end)
+    slots, block = queues.advance(params, model, queue, slots, first, drafts, own, is_end)
     if refills:  # what the drafter remembers of a beginning is copied with what the policy does
       slots = queues.refill(slots._replace(cache=(slots.cache, state)), pairs, queue)
       state, slots = slots.cache[1], slots._replace(cache=slots.cache[0])
@@ -253,28 +253,28 @@ def _look_up(row, newest, *, longest, num_drafts):
   return row[place + 1 + jnp.arange(num_drafts) % period]
 
 
-def model(params: Params, config: TransformerConfig) -> Drafter:
+def by_model(params: Params, model: LanguageModel) -> Drafter:
   """Guesses with a smaller model, which draws with the noise that the policy will draw with.
 
   Args:
     params: of the drafter, such as those of `models/drafter.py`.
-    config: its shape; the policy's vocabulary.
+    model: its functions; the policy's vocabulary.
   """
 
   def read(tokens, columns):
-    _, kv = transformer.forward(params, config, tokens)
+    _, kv = model.forward(params, tokens)
     return KV(*(jax.vmap(functools.partial(_widened, columns=columns))(x) for x in kv))
 
   def propose(draw, cache, tokens, sequence, count, positions, num_drafts):
     def feed(carry, ahead):
       tokens, cache = carry
-      hidden, cache = transformer.decode_rows(params, config, tokens[:, None], positions + ahead, cache)
-      tokens, _ = draw(params, config, hidden[:, 0], sequence, count + 1 + ahead)
+      hidden, cache = model.decode_rows(params, tokens[:, None], positions + ahead, cache)
+      tokens, _ = draw(params, model, hidden[:, 0], sequence, count + 1 + ahead)
       return (tokens, cache), tokens
 
     (last, cache), drafts = jax.lax.scan(feed, (tokens, cache), jnp.arange(num_drafts))
     # The last draft is read too: if all are right, the next token stands behind it.
-    _, cache = transformer.decode_rows(params, config, last[:, None], positions + num_drafts, cache)
+    _, cache = model.decode_rows(params, last[:, None], positions + num_drafts, cache)
     return drafts.T, cache
 
   return Drafter(read=read, propose=propose)

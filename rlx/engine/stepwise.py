@@ -19,8 +19,8 @@ import jax.numpy as jnp
 from rlx.engine import sample
 from rlx.engine.columns import window
 from rlx.engine.sample import Decoding
-from rlx.models import transformer
-from rlx.models.transformer import TransformerConfig
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import Params
 from rlx.types import Batch, Models
 
 # (state, tokens [B], logits [B, V] that they were drawn from, column []) -> (logits, state, record).
@@ -81,7 +81,7 @@ def run(
 
 def together(
     models: Models,
-    configs: dict[str, TransformerConfig],
+    decoders: dict[str, LanguageModel],
     prompts: jax.Array,
     prompt_lengths: jax.Array,
     key: jax.Array,
@@ -95,11 +95,11 @@ def together(
 
   Args:
     models: over the same vocabulary.
-    configs: shape of each model that is read.
+    decoders: functions of each model that is read.
     prompts: [P, Tp] int32, contiguous from column 0.
     prompt_lengths: [P] int32, at least 1.
     key: the noise of the whole batch.
-    mix: the distribution of the next tokens, from what each model of `configs` makes of those before.
+    mix: the distribution of the next tokens, from what each of `decoders` makes of those before.
     group_size: samples a prompt.
     decoding: when a row ends, and which sampler draws; temperature and filters are applied in `mix`.
     greedy: take the likeliest tokens.
@@ -108,11 +108,11 @@ def together(
   Raises:
     ValueError: prompt and completion do not fit the context of one of them.
   """
-  for config in configs.values():
-    sample.check_context(config, decoding, prompts.shape[1])
+  for model in decoders.values():
+    sample.check_context(model, decoding, prompts.shape[1])
   lengths = jnp.repeat(prompt_lengths, group_size)
   num_rows = lengths.shape[0]
-  read = {name: transformer.forward(models[name], config, prompts) for name, config in configs.items()}
+  read = {name: model.forward(models[name], prompts) for name, model in decoders.items()}
   last = lambda x: jnp.take_along_axis(x, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
   hidden = {name: jnp.repeat(last(x), group_size, axis=0) for name, (x, _) in read.items()}
   logits_at = lambda hidden, column: mix(hidden, jnp.full(num_rows, column))
@@ -120,49 +120,43 @@ def together(
   def advance(caches, tokens, logits, column):
     del logits
     new = {
-        name: transformer.decode(
-            models[name], config, tokens, column, prompt_lengths, read[name][1], caches[name]
-        )
-        for name, config in configs.items()
+        name: model.decode(models[name], tokens, column, prompt_lengths, read[name][1], caches[name])
+        for name, model in decoders.items()
     }
     hidden, caches = ({name: x[i] for name, x in new.items()} for i in (0, 1))
     return logits_at(hidden, column + 1), caches, ()
 
-  room = lambda config: transformer.empty_cache(config, num_rows, decoding.max_tokens)
-  caches = {name: room(config) for name, config in configs.items()}
+  room = lambda model: model.empty_cache(num_rows, decoding.max_tokens)
+  caches = {name: room(model) for name, model in decoders.items()}
   tokens, logprobs, _ = run(logits_at(hidden, 0), caches, advance, key, decoding=decoding, greedy=greedy)
   budgets = jnp.full(num_rows, decoding.max_tokens)
   return sample.as_rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding)
 
 
-def predicting(
-    params: transformer.Params, config: TransformerConfig, batch: Batch, *, decoding: Decoding
-) -> jax.Array:
+def predicting(params: Params, model: LanguageModel, batch: Batch, *, decoding: Decoding) -> jax.Array:
   """The hidden states behind which an action can stand.
 
   Args:
     params: of the model that reads.
-    config: its shape.
+    model: its functions.
     batch: rows with `tokens, prompt_lengths`.
     decoding: how many actions a row may have.
   Returns:
     [B, max_tokens, D]; entry n is the one that predicts action number n.
   """
-  hidden, _ = transformer.forward(params, config, batch['tokens'])
+  hidden, _ = model.forward(params, batch['tokens'])
   return window(hidden, batch['prompt_lengths'] - 1, decoding.max_tokens)
 
 
-def base_logits(
-    params: transformer.Params, config: TransformerConfig, batch: Batch, *, decoding: Decoding
-) -> jax.Array:
+def base_logits(params: Params, model: LanguageModel, batch: Batch, *, decoding: Decoding) -> jax.Array:
   """Adjusted logits at the places of a row where an action can stand, [B, max_tokens, V] float32.
 
   Args:
     params: of the policy.
-    config: its shape.
+    model: its functions.
     batch: rows with `tokens, prompt_lengths`.
     decoding: as the sampler's.
   """
-  logits = transformer.logits(params, config, predicting(params, config, batch, decoding=decoding))
+  logits = model.logits(params, predicting(params, model, batch, decoding=decoding))
   may_end = jnp.arange(decoding.max_tokens)[None, :, None] >= decoding.min_tokens
   return decoding.adjust(logits, may_end=may_end)

@@ -8,13 +8,9 @@ steps. A check for what looks inside a completion: probes at the ends of steps, 
 import jax
 import jax.numpy as jnp
 
-from rlx.engine import sample as engine
-from rlx.engine.columns import window
-from rlx.engine.sample import Decoding
 from rlx.envs import text
 from rlx.envs.text import Task
-from rlx.rewards.verifier import verifier
-from rlx.types import Annotate, Batch, Key, Models
+from rlx.types import Batch
 
 SEPARATOR, MARKER = ';', '#'  # behind a step, in front of the answer
 _MARKS = SEPARATOR + MARKER + '='  # in front of the digits, so that tokens do not depend on the modulus
@@ -137,34 +133,3 @@ def wrong_steps(operands: jax.Array, completions: jax.Array, *, modulus: int) ->
   in_place = jnp.where(answering, jnp.where(before(is_marker), is_digit, is_end), in_place)
   over = before(jnp.cumsum(is_end, axis=1) > 0) | (jnp.cumsum(completions == text.PAD_ID, axis=1) > 0)
   return (wrong | (is_separator & before(wrong)) | ~in_place) & ~over
-
-
-def criticised(
-    task: Task, decoding: Decoding, *, modulus: int, votes: int, error_rate: float
-) -> Annotate:
-  """The verifier's reward, and critiques of the steps by someone who knows, and errs now and then.
-
-  Args:
-    task: a chain.
-    decoding: says how long completions can be.
-    modulus: of the task.
-    votes: critiques of each row.
-    error_rate: the chance that a critique is mistaken about a token's step, in either direction.
-  Returns:
-    A `reward` function that adds `rewards` [B] and `critiques` [B, votes, T], True where a step is flagged.
-  """
-  outcome = verifier(task, decoding)
-
-  def reward(models: Models, batch: Batch, key: Key) -> Batch:
-    batch = outcome(models, batch, key)
-    mask = batch['action_mask']
-    completions = engine.completions_of(batch, decoding)
-    wrong = wrong_steps(batch['operands'], completions, modulus=modulus)
-    # A step is a digit and its separator: a critique errs about both.
-    errs = jax.random.bernoulli(key, error_rate, (wrong.shape[0], votes, -(-wrong.shape[1] // 2)))
-    flags = wrong[:, None] ^ jnp.repeat(errs, 2, axis=-1)[..., : wrong.shape[1]]
-    flags = window(jnp.moveaxis(flags, 1, -1), -batch['prompt_lengths'], mask.shape[1])
-    flags = jnp.moveaxis(flags, -1, 1)
-    return {**batch, 'critiques': flags & mask[:, None]}
-
-  return reward

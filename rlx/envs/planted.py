@@ -9,11 +9,9 @@ late as they do; a verifier tells early from late.
 import jax
 import jax.numpy as jnp
 
-from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
 from rlx.envs import text
 from rlx.envs.text import Task
-from rlx.types import Annotate, Batch, Key, Models
+from rlx.types import Batch
 
 _LETTERS = 'abcdefghij'
 
@@ -89,25 +87,3 @@ def planted_at(patterns: jax.Array, completions: jax.Array) -> jax.Array:
   windows = jnp.stack([padded[:, i : i + columns] for i in range(length)], axis=-1)
   here = jnp.all(windows == patterns[:, None], axis=-1)
   return jnp.where(here.any(axis=1), jnp.argmax(here, axis=1), -1).astype(jnp.int32)
-
-
-def tokens_left(task: Task, decoding: Decoding) -> Annotate:
-  """Adds `rewards` [B]: the tokens of the budget that are left behind the pattern, and 0 without it.
-
-  That is the sum of a reward after each token of the budget, 0 up to the pattern and 1 from there on. Its
-  unit is the token; the best is H - k.
-
-  Args:
-    task: a planted one.
-    decoding: says how long completions can be.
-  Source: the two levels of reward of Setlur et al., 2025, https://arxiv.org/abs/2502.12118; our reading.
-  """
-
-  def reward(models: Models, batch: Batch, key: Key) -> Batch:
-    del models, key
-    completions = engine.completions_of(batch, decoding)
-    behind = planted_at(batch['patterns'], completions) + batch['patterns'].shape[1]
-    budget = task.answer_columns - 1
-    return {**batch, 'rewards': task.verify(batch, completions) * (budget - behind)}
-
-  return reward

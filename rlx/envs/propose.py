@@ -9,12 +9,9 @@ generation stops where verification passes.
 import jax
 import jax.numpy as jnp
 
-from rlx.engine import sample as engine
-from rlx.engine.columns import window
-from rlx.engine.sample import Decoding
 from rlx.envs import text
 from rlx.envs.text import Task
-from rlx.types import Annotate, Batch, Key, Models
+from rlx.types import Batch
 
 AGAIN = '~'
 PROPOSER, VERIFIER = 0, 1  # roles
@@ -87,47 +84,3 @@ def propose(
   return Task(
       alphabet=alphabet, prompt_columns=length + 1, answer_columns=columns, sample=sample, verify=verify
   )
-
-
-def by_role(task: Task, decoding: Decoding) -> Annotate:
-  """Adds a reward for each turn by its role, the roles and the turns, and the outcome of the row.
-
-  A proposal earns 1 where it is right, a verdict where it is true: the end token behind a right proposal, the
-  doubt behind a wrong one. A token out of its turn earns nothing. `turns` [B, T] counts proposals and
-  verdicts from 0, and `roles` [B, T] says which they are, -1 outside; `rewards` [B] are those of `verify`.
-
-  Columns `spoc/..` are shares: of first proposals that are right, of true verdicts among all, of rows that
-  are wrong first and right in the end, and of rows with one turn of each, among those right at first.
-
-  Args:
-    task: of `propose`.
-    decoding: says how long completions can be.
-  """
-  again = int(task.encode(AGAIN)[0])
-
-  def reward(models: Models, batch: Batch, key: Key) -> Batch:
-    del models, key
-    mask = batch['action_mask']
-    completions = engine.completions_of(batch, decoding)
-    places, said = jnp.arange(completions.shape[1])[None], completions != decoding.pad_id
-    right = completions == batch['answers']
-    right_before = jnp.pad(right, ((0, 0), (1, 0)))[:, :-1]
-    is_verdict = places % 2 == 1
-    true = jnp.where(right_before, completions == text.EOS_ID, completions == again)
-    earned = jnp.where(is_verdict, true, right) & said
-    back = lambda x: window(x, -batch['prompt_lengths'], mask.shape[1])
-    outcome = task.verify(batch, completions)
-    verdicts, trues = (jnp.sum(is_verdict & x, axis=1) for x in (said, earned))
-    share = lambda x, among: jnp.where(among, x.astype(jnp.float32), jnp.nan)
-    return {
-        **batch, 'rewards': outcome,
-        'token_rewards': jnp.where(mask, back(earned.astype(jnp.float32)), 0),
-        'turns': jnp.where(mask, back(jnp.broadcast_to(places, said.shape)), -1),
-        'roles': jnp.where(mask, back(jnp.broadcast_to(places % 2, said.shape)), -1),
-        'spoc/first_right': right[:, 0].astype(jnp.float32),
-        'spoc/true_verdicts': share(trues / jnp.maximum(verdicts, 1), verdicts > 0),
-        'spoc/corrected': (~right[:, 0] & (outcome > 0)).astype(jnp.float32),
-        'spoc/stopped_when_right': share(completions[:, 1] == text.EOS_ID, right[:, 0]),
-    }
-
-  return reward

@@ -147,6 +147,18 @@ def _spreading_factor(num_problems: int) -> int:
   return min(candidates, key=largest_quotient, default=1)
 
 
+def one_token(task: Task, text: str) -> int:
+  """The token that a text is, in the words of a task or of a data set.
+
+  Raises:
+    ValueError: it is none, or several.
+  """
+  tokens = task.encode(text).tolist()
+  if len(tokens) != 1:
+    raise ValueError(f'{text!r} is {len(tokens)} tokens of the task; a separator needs to be one')
+  return tokens[0]
+
+
 def demonstrations(problems: Batch) -> Batch:
   """Problems and their solutions as rows: `tokens, valid, action_mask, prompt_lengths, turns, groups`."""
   prompts, lengths, answers = (problems[k] for k in ('prompts', 'prompt_lengths', 'solutions'))

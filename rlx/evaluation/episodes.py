@@ -4,14 +4,18 @@ The numbers are mean and worst of the undiscounted returns, and the score betwee
 expert (100). Those of many runs are put together by `aggregates.py`.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
 from rlx.envs.control.environment import Environment
-from rlx.evaluation.text import Evaluation
+from rlx.evaluation.evaluation import Evaluation
 from rlx.models.networks import Policy
+from rlx.types import Key, Models, World
 
-_EPISODES_SEED = 0
+EPISODES_SEED = 0
 
 
 def episodes(env: Environment, policy: Policy, *, episodes: int, max_steps: int) -> Evaluation:
@@ -21,7 +25,7 @@ def episodes(env: Environment, policy: Policy, *, episodes: int, max_steps: int)
     env: one environment.
     policy: what is examined.
     episodes: how many, side by side.
-    max_steps: after which an episode that has not ended is left; those are `eval/unfinished`.
+    max_steps: after which an episode that has not ended is left; those are `unfinished`.
   """
   act = lambda params, observations, key: policy.mode(params, observations)
   return _played(env, act, episodes, max_steps)
@@ -34,25 +38,36 @@ def sampled_episodes(env: Environment, policy: Policy, *, episodes: int, max_ste
 
 
 def _played(env, act, num_episodes, max_steps) -> Evaluation:
-  if min(num_episodes, max_steps) < 1:
-    raise ValueError(f'episodes={num_episodes}, max_steps={max_steps}: at least 1 each')
+  check_counts(episodes=num_episodes, max_steps=max_steps)
 
-  def ask(params):
-    played = play(env, act, params, jax.random.key(_EPISODES_SEED), num_episodes, max_steps)
-    metrics = {f'eval/{name}': x.mean() for name, x in played.items()}
-    return {
-        **metrics,
-        'eval/return_worst': played['return'].min(),
-        'eval/score': env.score(played['return'].mean()),
-    }
+  def ask(models: Models, world: World):
+    del world
+    played = play(env, act, models['policy'], jax.random.key(EPISODES_SEED), num_episodes, max_steps)
+    return {name: x.mean() for name, x in played.items()} | described(env, played['return'])
 
-  def read(answer):
-    return {name: float(x) for name, x in answer.items()}, []
-
-  return Evaluation(ask=ask, read=read)
+  return Evaluation(ask=ask, read=numbers)
 
 
-def play(env: Environment, act, params, key: jax.Array, num: int, max_steps: int) -> dict[str, jax.Array]:
+def described(env: Environment, returns: jax.Array) -> dict[str, jax.Array]:
+  """`return`, `return_worst` and `score` of returns [num]."""
+  return {'return': returns.mean(), 'return_worst': returns.min(), 'score': env.score(returns.mean())}
+
+
+def numbers(answer: dict[str, jax.Array]) -> tuple[dict[str, float], list[dict]]:
+  """How an evaluation without texts is read."""
+  return {name: float(x) for name, x in answer.items()}, []
+
+
+def check_counts(**counts: int) -> None:
+  """Raises `ValueError` where a count is not positive."""
+  if min(counts.values()) < 1:
+    raise ValueError(f'{", ".join(f"{name}={count}" for name, count in counts.items())}: at least 1 each')
+
+
+def play(
+    env: Environment, act: Callable[[Any, jax.Array, Key], jax.Array], params: Any, key: Key, num: int,
+    max_steps: int,
+) -> dict[str, jax.Array]:
   """Plays one episode in each of `num` environments.
 
   Args:

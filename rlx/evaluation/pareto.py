@@ -1,7 +1,7 @@
 """What a policy with preferences reaches: the front over all weights, and the volume below it.
 
-`hypervolumes` is an evaluation: a run reports `eval/hypervolume`, and a search over hyper-parameters takes it
-as the number to raise. The volume itself is `controllers.objectives.hypervolume`.
+`hypervolumes` is an evaluation: a run reports `hypervolume`, and a search over hyper-parameters takes it as
+the number to raise. The volume itself is `controllers.objectives.hypervolume`.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,10 @@ import jax.numpy as jnp
 from rlx.controllers.objectives import hypervolume
 from rlx.envs.control.environment import Environment
 from rlx.envs.control.preferences import preferring
-from rlx.evaluation import episodes as evaluate_control
-from rlx.evaluation.text import Evaluation
+from rlx.evaluation.episodes import EPISODES_SEED, numbers, play
+from rlx.evaluation.evaluation import Evaluation
 from rlx.models.networks import Policy
-
-_EPISODES_SEED = 0
+from rlx.types import Models, World
 
 
 def undominated(points: jax.Array) -> jax.Array:
@@ -50,13 +49,14 @@ def hypervolumes(
         'two objectives, a number for each, and at least 2'
     )
 
-  def ask(params):
-    points = front_points(env, policy, params, objectives, num_preferences, max_steps)
+  def ask(models: Models, world: World):
+    del world
+    points = front_points(env, policy, models['policy'], objectives, num_preferences, max_steps)
     volume = hypervolume(points, jnp.array(reference), jnp.ones(num_preferences, bool))
     distinct = jnp.any(jnp.triu(jnp.all(points[:, None] == points[None], axis=-1), k=1), axis=0)
-    return {'eval/hypervolume': volume, 'eval/front': jnp.sum(undominated(points) & ~distinct)}
+    return {'hypervolume': volume, 'front': jnp.sum(undominated(points) & ~distinct)}
 
-  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+  return Evaluation(ask=ask, read=numbers)
 
 
 def front_points(
@@ -67,7 +67,7 @@ def front_points(
 
   def played(share):
     chosen = preferring(env, jnp.stack([1 - share, share]))
-    info = evaluate_control.play(chosen, act, params, jax.random.key(_EPISODES_SEED), 1, max_steps)
+    info = play(chosen, act, params, jax.random.key(EPISODES_SEED), 1, max_steps)
     return jnp.stack([info[name][0] for name in objectives])
 
   return jax.vmap(played)(jnp.linspace(0, 1, num_preferences))

@@ -1,14 +1,13 @@
-"""What a policy that remembers earns: `evaluate_control.episodes` with a carry."""
+"""What a policy that remembers earns: `episodes.episodes` with a carry."""
 
 import jax
 import jax.numpy as jnp
 
 from rlx.envs.control.environment import Environment
-from rlx.evaluation.text import Evaluation
+from rlx.evaluation.episodes import EPISODES_SEED, check_counts, described, numbers
+from rlx.evaluation.evaluation import Evaluation
 from rlx.models.recurrent import Recurrent
-from rlx.types import Key
-
-_EPISODES_SEED = 0
+from rlx.types import Key, Models, World
 
 
 def episodes(env: Environment, policy: Recurrent, *, episodes: int, max_steps: int) -> Evaluation:
@@ -22,18 +21,14 @@ def episodes(env: Environment, policy: Recurrent, *, episodes: int, max_steps: i
   Raises:
     ValueError: a number is not positive.
   """
-  if min(episodes, max_steps) < 1:
-    raise ValueError(f'episodes={episodes}, max_steps={max_steps}: at least 1 each')
+  check_counts(episodes=episodes, max_steps=max_steps)
 
-  def ask(params):
-    returns = play(env, policy, params, jax.random.key(_EPISODES_SEED), episodes, max_steps)
-    return {
-        'eval/return': returns.mean(),
-        'eval/return_worst': returns.min(),
-        'eval/score': env.score(returns.mean()),
-    }
+  def ask(models: Models, world: World):
+    del world
+    key = jax.random.key(EPISODES_SEED)
+    return described(env, play(env, policy, models['policy'], key, episodes, max_steps))
 
-  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+  return Evaluation(ask=ask, read=numbers)
 
 
 def play(env: Environment, policy: Recurrent, params, key: Key, num: int, max_steps: int) -> jax.Array:

@@ -1,8 +1,8 @@
 """Corrections between the policy that sampled and the one that training starts from: weights and masks.
 
 The two differ where the sampler computes in another precision, with other kernels or with older parameters.
-A correction takes the ratio π_prox / π_sampler of some level (`policy.ratio`, `policy.sequence_product`,
-`policy.sequence_ratio` for the geometric mean, `policy.turn_ratio`) and returns constants, to be multiplied
+A correction takes the ratio π_prox / π_sampler of some level (`ratios.ratio`, `ratios.sequence_product`,
+`ratios.sequence_ratio` for the geometric mean, `ratios.turn_ratio`) and returns constants, to be multiplied
 into an element-wise loss or into its weights:
 
 | method | correction of | level |
@@ -27,7 +27,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from rlx.losses.policy import log_ratio
+from rlx.losses.ratios import log_ratio
 
 
 def none(ratios: jax.Array) -> jax.Array:

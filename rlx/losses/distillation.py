@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from rlx.losses.policy import log_ratio
+from rlx.losses.ratios import log_ratio
 from rlx.models.networks import Policy
 from rlx.types import Key
 

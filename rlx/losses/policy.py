@@ -3,8 +3,9 @@
 They return arrays of the shape of their arguments; `reductions.py` says how entries are averaged.
 
 A loss has two halves that do not know each other. A *level* says over what the ratio π / π_old is taken: a
-token, a sequence, a turn. A *surrogate* says what a ratio and an advantage cost. Levels repeat the ratio of a
-sequence at each of its tokens, so that every surrogate and every reduction fits every level:
+token, a sequence, a turn (`ratios.py`). A *surrogate*, here, says what a ratio and an advantage cost. Levels
+repeat the ratio of a sequence at each of its tokens, so that every surrogate and every reduction fits every
+level:
 
 | method | level | surrogate | reduction |
 |---|---|---|---|
@@ -18,127 +19,17 @@ sequence at each of its tokens, so that every surrogate and every reduction fits
 | SAPO | `ratio` | `sapo` | `sequence_mean` |
 | VESPO | `sequence_product` | `vespo` | `token_mean` |
 | GPG | none | `reinforce`, with `weights.informative` | `token_mean` |
-| Clip-Cov | `ratio` | `clipped`, 0 where `covariance_band` | `token_mean` |
+| Clip-Cov | `ratio` | `clipped`, 0 where `covariance.band` | `token_mean` |
 
-What does not come apart this way takes log-probs: `gmpo`, `kl_cov`, `dro`, `decoupled`, `remix`, `luffy`,
-`calibrl`. A correction between sampler and trainer multiplies any of them (`corrections.py`).
+What does not come apart this way takes log-probs: `gmpo`, `covariance.kl_cov`, `dro`, `decoupled`, `remix`,
+`luffy`, `calibrl`. A correction between sampler and trainer multiplies any of them (`corrections.py`).
 """
 
 import chex
 import jax
 import jax.numpy as jnp
 
-MAX_LOG_RATIO = 20.0  # exp(20) = 5e8: far outside any clip range, far inside float32
-
-
-def log_ratio(logprobs: jax.Array, old_logprobs: jax.Array) -> jax.Array:
-  """logprobs - old_logprobs, in float32."""
-  chex.assert_equal_shape([logprobs, old_logprobs])
-  return logprobs.astype(jnp.float32) - old_logprobs.astype(jnp.float32)
-
-
-def ratio(logprobs: jax.Array, old_logprobs: jax.Array) -> jax.Array:
-  """exp(logprobs - old_logprobs), with the exponent held within ±20 so that it stays finite."""
-  return _held_exp(log_ratio(logprobs, old_logprobs))
-
-
-def _held_exp(x: jax.Array) -> jax.Array:
-  return jnp.exp(jnp.clip(x, -MAX_LOG_RATIO, MAX_LOG_RATIO))
-
-
-def _row_sum(x: jax.Array, mask: jax.Array) -> jax.Array:
-  """[..., 1]: sums of the counted entries; what is not counted has no gradient, whatever it holds."""
-  return jnp.sum(jnp.where(mask, x, 0), axis=-1, keepdims=True)
-
-
-def _row_mean(x: jax.Array, mask: jax.Array) -> jax.Array:
-  """[..., 1]: means of the counted entries, 0 for a row without one."""
-  return _row_sum(x, mask) / jnp.maximum(mask.sum(axis=-1, keepdims=True), 1)
-
-
-def sequence_product(logprobs: jax.Array, old_logprobs: jax.Array, mask: jax.Array) -> jax.Array:
-  """π(y|x) / π_old(y|x) = Π_t ρ_t, at every token of the sequence; the exponent is held as in `ratio`.
-
-  Unbiased as a weight of whole sequences, and of a variance that grows with their length.
-
-  Args:
-    logprobs: [..., T] of the decisions under the trained policy.
-    old_logprobs: [..., T] under the proximal policy, constants.
-    mask: [..., T] bool, True where the token counts.
-  Returns:
-    [..., T] float32; 1 for a row without a counted token.
-  """
-  chex.assert_equal_shape([logprobs, old_logprobs, mask])
-  product = _held_exp(_row_sum(log_ratio(logprobs, jax.lax.stop_gradient(old_logprobs)), mask))
-  return jnp.broadcast_to(product, mask.shape)
-
-
-def sequence_ratio(logprobs: jax.Array, old_logprobs: jax.Array, mask: jax.Array) -> jax.Array:
-  """s = (π(y|x) / π_old(y|x))^(1/|y|) = exp( 1/|y| Σ_t log ρ_t ), at every token of the sequence.
-
-  The geometric mean of the token ratios; clip ranges are of the order of 1e-4. verl holds the exponent
-  below 10, TRL does not; here it is held within ±20 as everywhere.
-
-  Args:
-    logprobs: [..., T] of the decisions under the trained policy.
-    old_logprobs: [..., T] under the proximal policy, constants.
-    mask: [..., T] bool, True where the token counts.
-  Returns:
-    [..., T] float32; 1 for a row without a counted token.
-  Source: GSPO, https://arxiv.org/abs/2507.18071; as in TRL and verl.
-  """
-  chex.assert_equal_shape([logprobs, old_logprobs, mask])
-  mean = _row_mean(log_ratio(logprobs, jax.lax.stop_gradient(old_logprobs)), mask)
-  return jnp.broadcast_to(_held_exp(mean), mask.shape)
-
-
-def sequence_token_ratio(logprobs: jax.Array, old_logprobs: jax.Array, mask: jax.Array) -> jax.Array:
-  """sg[s] π(y_t) / sg[π(y_t)]: the value of `sequence_ratio`, the gradient of the token alone.
-
-  With one advantage a sequence its loss has the gradient of GSPO; it differs where advantages vary inside a
-  sequence. This is the form that verl calls `gspo`; TRL's is `sequence_ratio`, this one an experiment there.
-
-  Args:
-    logprobs: [..., T] of the decisions under the trained policy.
-    old_logprobs: [..., T] under the proximal policy, constants.
-    mask: [..., T] bool, True where the token counts.
-  Returns:
-    [..., T] float32.
-  Source: GSPO, https://arxiv.org/abs/2507.18071; as in verl.
-  """
-  held = jax.lax.stop_gradient
-  logprobs = logprobs.astype(jnp.float32)
-  return held(sequence_ratio(logprobs, old_logprobs, mask)) * jnp.exp(logprobs - held(logprobs))
-
-
-def turn_ratio(
-    logprobs: jax.Array, old_logprobs: jax.Array, mask: jax.Array, turns: jax.Array
-) -> jax.Array:
-  """The geometric mean of the token ratios of a turn, at every token of the turn.
-
-  One turn a sequence is `sequence_ratio`, one token a turn is `ratio`.
-
-  Args:
-    logprobs: [..., T] of the decisions under the trained policy.
-    old_logprobs: [..., T] under the proximal policy, constants.
-    mask: [..., T] bool, True where the token counts.
-    turns: [..., T] int32 turn of each token, in -1..T-1.
-  Returns:
-    [..., T] float32; 1 in a turn without a counted token.
-  Source: turn-level importance sampling, ST-PPO, https://arxiv.org/abs/2511.20718, eq. 4; that the turn's
-    ratio is normalised by its length is our reading.
-  """
-  chex.assert_equal_shape([logprobs, old_logprobs, mask, turns])
-  num_tokens = mask.shape[-1]
-  rows = jnp.arange(mask.size // num_tokens, dtype=jnp.int32)[:, None] * (num_tokens + 1)
-  segments = (rows + turns.reshape(-1, num_tokens) + 1).reshape(-1)
-  per_turn = lambda x: jax.ops.segment_sum(
-      x.reshape(-1), segments, num_segments=rows.shape[0] * (num_tokens + 1)
-  )
-  logs = log_ratio(logprobs, jax.lax.stop_gradient(old_logprobs))
-  sums = per_turn(jnp.where(mask, logs, 0))
-  means = sums / jnp.maximum(per_turn(mask.astype(jnp.float32)), 1)
-  return _held_exp(means[segments]).reshape(mask.shape)
+from rlx.losses.ratios import held_exp, log_ratio, ratio, row_mean
 
 
 def reinforce(logprobs: jax.Array, advantages: jax.Array) -> jax.Array:
@@ -202,6 +93,10 @@ def clipped_surrogate(
     clip_high: how far above 1 the ratio counts; equal to `clip_low` in PPO, larger in DAPO.
   Source: PPO, https://arxiv.org/abs/1707.06347, eq. 7; two bounds: DAPO,
     https://arxiv.org/abs/2503.14476, eq. 10.
+
+  >>> twice = jnp.log(jnp.array([2.0, 2.0]))  # as likely as before
+  >>> clipped_surrogate(twice, jnp.zeros(2), jnp.array([1.0, -1.0]), clip_low=0.25, clip_high=0.25).tolist()
+  [-1.25, 2.0]
   """
   chex.assert_equal_shape([logprobs, old_logprobs, advantages])
   rho = ratio(logprobs, jax.lax.stop_gradient(old_logprobs))
@@ -357,103 +252,7 @@ def gmpo(
   signs = jnp.sign(advantages)
   logs = log_ratio(logprobs, jax.lax.stop_gradient(old_logprobs))
   kept = signs * jnp.minimum(signs * logs, signs * jnp.clip(logs, -log_clip_low, log_clip_high))
-  return -_held_exp(_row_mean(kept, mask)) * advantages
-
-
-def covariances(logprobs: jax.Array, advantages: jax.Array, mask: jax.Array) -> jax.Array:
-  """(log π - mean log π) (A - mean A), constants: a token's share of the covariance that eats entropy.
-
-  Args:
-    logprobs: [...] of the decisions under the trained policy.
-    advantages: [...] of the same.
-    mask: [...] bool; both means are over all counted entries of the batch.
-  Returns:
-    [...] float32, 0 where `mask` is False.
-  Source: Cui et al., 2025, The Entropy Mechanism, https://arxiv.org/abs/2505.22617; as in verl.
-  """
-  chex.assert_equal_shape([logprobs, advantages, mask])
-
-  def centred(x):
-    x = jnp.where(mask, x.astype(jnp.float32), 0)
-    return jnp.where(mask, x - x.sum() / jnp.maximum(mask.sum(), 1), 0)
-
-  return jax.lax.stop_gradient(centred(logprobs) * centred(advantages))
-
-
-def _among_first(priorities: jax.Array, mask: jax.Array, fraction: float) -> jax.Array:
-  """[...] bool: the entries of highest priority, `fraction` of the mask many, rounded down, at least one."""
-  order = jnp.argsort(-priorities.reshape(-1))
-  count = jnp.maximum(jnp.floor(fraction * mask.sum()), 1)
-  first = jnp.zeros(order.shape, bool).at[order].set(jnp.arange(order.size) < count)
-  return first.reshape(priorities.shape)
-
-
-def covariance_top(covariances: jax.Array, mask: jax.Array, *, fraction: float) -> jax.Array:
-  """[...] bool: the counted tokens of highest covariance, those that `kl_cov` penalises.
-
-  Args:
-    covariances: [...] from `covariances`.
-    mask: [...] bool, True where the token counts.
-    fraction: of the counted tokens of the batch, rounded down, at least one (2e-4 in verl).
-  Source: KL-Cov, https://arxiv.org/abs/2505.22617; as in verl.
-  """
-  chex.assert_equal_shape([covariances, mask])
-  return mask & _among_first(jnp.where(mask, covariances, -jnp.inf), mask, fraction)
-
-
-def covariance_band(
-    covariances: jax.Array,
-    eligible: jax.Array,
-    mask: jax.Array,
-    key: jax.Array,
-    *,
-    fraction: float,
-    low: float,
-    high: float,
-) -> jax.Array:
-  """[...] bool: tokens drawn from those with low < covariance < high; Clip-Cov takes their gradient away.
-
-  Its loss is `jnp.where(band, 0, clipped(...))`.
-
-  Args:
-    covariances: [...] from `covariances`.
-    eligible: [...] bool, tokens that may be drawn; verl leaves out what is clipped already (`is_held`).
-    mask: [...] bool, True where the token counts; `fraction` is of these.
-    key: of the draw.
-    fraction: how many are drawn, rounded down, at least one where there is any (2e-4 in verl).
-    low: ω_low (1.0 in verl).
-    high: ω_high (5.0 in verl).
-  Source: Clip-Cov, https://arxiv.org/abs/2505.22617; as in verl.
-  """
-  chex.assert_equal_shape([covariances, eligible, mask])
-  candidates = mask & eligible & (low < covariances) & (covariances < high)
-  priorities = jnp.where(candidates, jax.random.uniform(key, mask.shape), -1)
-  return candidates & _among_first(priorities, mask, fraction)
-
-
-def kl_cov(
-    logprobs: jax.Array,
-    old_logprobs: jax.Array,
-    advantages: jax.Array,
-    selected: jax.Array,
-    *,
-    kl_coef: float,
-) -> jax.Array:
-  """-ρ A, plus kl_coef |log ρ| for selected tokens: nothing is clipped, a few are pulled back.
-
-  Args:
-    logprobs: [...] of the decisions under the trained policy.
-    old_logprobs: [...] under the proximal policy, constants.
-    advantages: [...] constants.
-    selected: [...] bool, from `covariance_top`.
-    kl_coef: of the penalty (1.0 in verl).
-  Source: KL-Cov, https://arxiv.org/abs/2505.22617; as in verl.
-  """
-  chex.assert_equal_shape([logprobs, old_logprobs, advantages, selected])
-  old_logprobs = jax.lax.stop_gradient(old_logprobs)
-  penalty = kl_coef * jnp.abs(log_ratio(logprobs, old_logprobs))
-  surrogate = -ratio(logprobs, old_logprobs) * jax.lax.stop_gradient(advantages)
-  return surrogate + jnp.where(selected, penalty, 0)
+  return -held_exp(row_mean(kept, mask)) * advantages
 
 
 def _probability(logprobs: jax.Array) -> jax.Array:

@@ -16,7 +16,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from rlx.losses.policy import MAX_LOG_RATIO, log_ratio
+from rlx.losses.ratios import MAX_LOG_RATIO, log_ratio
 
 
 def kl_k1(logprobs: jax.Array, reference_logprobs: jax.Array) -> jax.Array:

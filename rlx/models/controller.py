@@ -29,8 +29,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rlx.models import transformer
-from rlx.models.transformer import Params, TransformerConfig
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import Params
 
 
 class Codes(NamedTuple):
@@ -66,13 +66,13 @@ def init(key: jax.Array, *, width: int, code_size: int, hidden_size: int, rank: 
   }
 
 
-def steps(params: Params, config: TransformerConfig, tokens: jax.Array) -> jax.Array:
+def steps(params: Params, model: LanguageModel, tokens: jax.Array) -> jax.Array:
   """[B, T, D] what a decoder reads at each step, from tokens [B, 2 T] of actions and observations in turn.
 
   A step is one column: the embeddings of the action before it and of what is seen then, added up.
   """
   pairs = tokens.reshape(tokens.shape[0], -1, 2)
-  return jnp.sum(transformer.embed(params, config, pairs), axis=2)
+  return jnp.sum(model.embed(params, pairs), axis=2)
 
 
 def mlp(weights: Params, x: jax.Array) -> jax.Array:

@@ -5,18 +5,20 @@
 
 A schedule says how fast a_t falls from almost 1 to almost 0. `sample` walks back from noise alone. All that
 is asked of a network is a function `(x [B, ...], steps [B]) -> [B, ...]`, its guess of the noise; what it is
-conditioned on is bound into it. Nothing here knows what x is.
+conditioned on is bound into it (`Denoiser.given`). Nothing here knows what x is.
 
 Source: Ho et al., 2020, https://arxiv.org/abs/2006.11239.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+import dataclasses
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rlx.models.networks import Network
 from rlx.types import Key
 
 Denoise = Callable[[jax.Array, jax.Array], jax.Array]  # (noisy [B, ...], steps [B] int32) -> noise [B, ...]
@@ -34,6 +36,23 @@ class Schedule(NamedTuple):
 
   signal: jax.Array
   noise: jax.Array
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Denoiser(Network):
+  """The noise in data: `apply(params, noisy [B, ...], steps [B], condition [B, ...]) -> [B, ...]`.
+
+  Attributes:
+    schedule: of the noise.
+    limit: no number of the data is larger.
+  """
+
+  schedule: Schedule
+  limit: float
+
+  def given(self, params: Any, condition: jax.Array) -> Denoise:
+    """The network with its parameters, for rows of a condition [B, ...]."""
+    return lambda noisy, steps: self.apply(params, noisy, steps, condition)
 
 
 def cosine(num_steps: int) -> Schedule:

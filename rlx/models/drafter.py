@@ -10,7 +10,24 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from rlx.models.language import LanguageModel
+from rlx.models.model import Model
 from rlx.models.transformer import Params, TransformerConfig
+
+
+def drafter(policy: LanguageModel, *, num_layers: int) -> Model:
+  """A draft model that begins as the first blocks of another model.
+
+  Args:
+    policy: what is copied, by default the model `policy`; another by `names: {'policy': ...}`.
+    num_layers: blocks that are kept.
+  Raises:
+    ValueError: the policy has not so many blocks, or none are kept.
+  """
+  return Model(
+      functions=LanguageModel(config_of(policy.shape, num_layers=num_layers)),
+      init=lambda key, models: init(models['policy'], num_layers=num_layers), axes=policy.axes,
+  )
 
 
 def init(policy: Params, *, num_layers: int) -> Params:

@@ -3,8 +3,8 @@
 A forward model is an ensemble of networks. Each predicts a Gaussian over the change of the observation and
 the reward, and how likely it is that the episode ends. Where the members do not agree, there were no data:
 `step` draws from one of them for each row, `disagreement` is how far apart they are. An inverse model
-predicts the action between two observations. Both are `Network`s, so that they are trained, kept and saved as
-any other; their losses are here.
+predicts the action between two observations. `dynamics_gap` tells two worlds apart. All are `Network`s, so
+that they are trained, kept and saved as any other; the losses of models are here.
 """
 
 import dataclasses
@@ -81,6 +81,30 @@ def inverse(env: Environment, *, hidden: tuple[int, ...], activation: str) -> Ne
     return squash(mlp.apply(params, inputs, between))
 
   return Network(init=lambda key: mlp.init(key, sizes, **shape), apply=apply)
+
+
+def dynamics_gap(env: Environment, *, hidden: tuple[int, ...], activation: str) -> Network:
+  """Two classifiers of transitions: `apply(params, s, a, s') -> (d_sa [...], f [...])`, for vectors s.
+
+  d_sa is the logit by what was seen and done; with f, what the next state adds, it is that by all three.
+  """
+  size, act = env.observation_shape[0], mlp.activation(activation)
+  shape = dict(scale=1.0, final_scale=1.0, layer_norm=False)
+
+  def init(key: Key):
+    pair_key, added_key = jax.random.split(key)
+    return {
+        'pair': mlp.init(pair_key, (size + env.actions.size, *hidden, 1), **shape),
+        'added': mlp.init(added_key, (2 * size + env.actions.size, *hidden, 1), **shape),
+    }
+
+  def apply(params, observations, actions, next_observations):
+    pair = jnp.concatenate([observations, actions], axis=-1)
+    moved = jnp.concatenate([pair, next_observations - observations], axis=-1)
+    out = mlp.apply(params['pair'], pair, act), mlp.apply(params['added'], moved, act)
+    return out[0][..., 0], out[1][..., 0]
+
+  return Network(init=init, apply=apply)
 
 
 def forward_loss(dynamics: Dynamics, params, batch: Batch) -> jax.Array:

@@ -21,7 +21,8 @@ import jax.numpy as jnp
 
 from rlx.envs.control.environment import Discrete, Environment
 from rlx.models import diffusion, mlp
-from rlx.models.networks import Network, Policy, softmax_policy
+from rlx.models.diffusion import Denoiser
+from rlx.models.networks import Network, Policy, picked, softmax_policy
 from rlx.types import Key
 
 _STEP_FEATURES = 8
@@ -50,7 +51,7 @@ def entity_value(
     env: Environment, *, features: int, wavelengths: tuple[float, ...], hidden: tuple[int, ...],
     activation: str,
 ) -> Network:
-  """V(s, g): `apply(params, observations [..., O]) -> [...]`; arguments are those of `categorical`."""
+  """V(s, g): `apply(params, observations [..., O]) -> [...]`; arguments are those of `entity_policy`."""
   init, apply = _summed(env, features, wavelengths, hidden, activation, 1, final_scale=1.0)
   return Network(init=init, apply=lambda params, observations: apply(params, observations)[..., 0])
 
@@ -75,10 +76,7 @@ def entity_critics(
   if num < 1:
     raise ValueError(f'num={num} critics: at least 1')
   init, values = _summed(env, features, wavelengths, hidden, activation, _num_actions(env), final_scale=1.0)
-
-  def one(member, observations, actions):
-    return jnp.take_along_axis(values(member, observations), actions[..., None], axis=-1)[..., 0]
-
+  one = lambda member, observations, actions: picked(values(member, observations), actions)
   return Network(
       init=lambda key: jax.vmap(init)(jax.random.split(key, num)), apply=jax.vmap(one, (0, None, None))
   )
@@ -86,8 +84,8 @@ def entity_critics(
 
 def denoiser(
     env: Environment, *, features: int, wavelengths: tuple[float, ...], hidden: tuple[int, ...],
-    activation: str,
-) -> Network:
+    activation: str, num_levels: int, limit: float,
+) -> Denoiser:
   """The noise in a set of entities, given another set and goals; see `diffusion.py`.
 
   `apply(params, noisy [B, E F], steps [B], observations [B, 2 E F]) -> [B, E F]`. The noisy entity and the
@@ -99,8 +97,10 @@ def denoiser(
     wavelengths: of the sines and cosines, in the units of the features; () for none.
     hidden: units of each layer, for each entity.
     activation: f.
+    num_levels: of noise, on a cosine schedule.
+    limit: no number of an entity is larger.
   Raises:
-    ValueError: observations are not of entities and goals.
+    ValueError: observations are not of entities and goals, or there is no level.
   """
   _require_entities(env, features)
   between = mlp.activation(activation)
@@ -115,7 +115,10 @@ def denoiser(
     tokens = jnp.concatenate([_tokens(places, wavelengths), time], axis=-1)
     return _spoken(params['out'], _layers(params, tokens, between)).reshape(noisy.shape)
 
-  return Network(init=lambda key: _init(key, sizes, final_scale=1.0), apply=apply)
+  return Denoiser(
+      init=lambda key: _init(key, sizes, final_scale=1.0), apply=apply,
+      schedule=diffusion.cosine(num_levels), limit=limit,
+  )
 
 
 # --- parts --------------------------------------------------------------------------------------------------

@@ -1,48 +1,92 @@
 """Heads that read a decoder's hidden states as something else than tokens."""
 
-import functools
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 
-from rlx.engine import packing as packings
-from rlx.engine.packing import Layout, Packing
-from rlx.models import transformer
-from rlx.models.transformer import TransformerConfig
-from rlx.types import Batch
+from rlx.models.language import LanguageModel
+from rlx.models.model import Model
+from rlx.models.transformer import Params, Places
 
 
-def init_value(trunk: transformer.Params) -> dict:
+@dataclasses.dataclass(frozen=True)
+class TokenHead:
+  """A number for every place in a row, linear in the hidden state there.
+
+  Attributes:
+    trunk: the decoder that is read.
+  """
+
+  trunk: LanguageModel
+
+  def read(self, params: Params, tokens: jax.Array, places: Places | None = None) -> jax.Array:
+    """[B, T] float32 behind each of the tokens [B, T]; `places` as for `transformer.forward`."""
+    hidden, _ = self.trunk.forward(params['trunk'], tokens, places)
+    return jnp.einsum('btd,d->bt', hidden.astype(jnp.float32), params['value_head'])
+
+
+@dataclasses.dataclass(frozen=True)
+class RowHead:
+  """A number for a whole row, linear in the hidden state of its last token.
+
+  Attributes:
+    trunk: the decoder that is read.
+  """
+
+  trunk: LanguageModel
+
+  def read(self, params: Params, tokens: jax.Array, lengths: jax.Array) -> jax.Array:
+    """[B] float32 of rows [B, T] of which the first `lengths` [B] tokens count."""
+    hidden, _ = self.trunk.forward(params['trunk'], tokens)
+    last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
+    return jnp.dot(last.astype(jnp.float32), params['reward_head'])
+
+
+def init_value(trunk: Params) -> Params:
   """A critic on a copy of a decoder; its head starts at zero, so its values do."""
-  width = trunk['embedding'].shape[-1]
-  return {'trunk': jax.tree.map(jnp.copy, trunk), 'value_head': jnp.zeros(width, jnp.float32)}
+  return {'trunk': jax.tree.map(jnp.copy, trunk), **_zeros(trunk)}
 
 
-def values(
-    params: dict, config: TransformerConfig, batch: Batch, *, packing: Packing | None = None
-) -> jax.Array:
-  """State values: what a critic expects before each token is chosen.
+def value_head(policy: LanguageModel) -> Model:
+  """A critic: it begins as a copy of a decoder, with a head that says 0, and goes its own way.
 
   Args:
-    params: from `init_value`.
-    config: shape of the trunk.
-    batch: rows with `tokens` [B, T].
-    packing: as in `sample.score`; then only the values of actions are computed, and others are 0.
-  Returns:
-    [B, T] float32; column t sees the tokens before t, column 0 is 0.
+    policy: what is copied, by default the model `policy`; another by `names: {'policy': ...}`.
   """
-  if packing is not None:
-    layout = packings.lay_out(batch, packing)
-    cells = packings.over_cells(functools.partial(_values_packed, config=config), params, layout, packing)
-    return packings.back(cells['values'], layout)
-  hidden, _ = transformer.forward(params['trunk'], config, batch['tokens'])
-  after = jnp.einsum('btd,d->bt', hidden.astype(jnp.float32), params['value_head'])
-  return jnp.pad(after[:, :-1], ((0, 0), (1, 0)))
+  return Model(
+      functions=TokenHead(policy), init=lambda key, models: init_value(models['policy']), axes=policy.axes
+  )
 
 
-def _values_packed(params: dict, layout: Layout, *, config: TransformerConfig) -> dict[str, jax.Array]:
-  """Values [rows, C] of the actions in packed rows."""
-  hidden, _ = transformer.forward(params['trunk'], config, layout.tokens, layout.places)
-  after = jnp.einsum('rcd,d->rc', hidden.astype(jnp.float32), params['value_head'])
-  before = jnp.take_along_axis(after, layout.sources, axis=1)
-  return {'values': jnp.where(layout.action_index >= 0, before, 0)}
+def shared_value_head(policy: LanguageModel) -> Model:
+  """A critic that stands on another model's decoder: its own parameters are the head alone.
+
+  Where the decoder is trained, the critic's loss has a gradient there.
+
+  Args:
+    policy: whose hidden states are read; another model by `names: {'policy': ...}`.
+  """
+  return Model(
+      functions=TokenHead(policy), init=lambda key, models: _zeros(models['policy']), stands_on=('policy',),
+      view=lambda own, models: {'trunk': models['policy'], **own},
+  )
+
+
+def reward_head(policy: LanguageModel) -> Model:
+  """A reward model: it begins as a copy of a decoder, with a random head of variance 1/D.
+
+  Args:
+    policy: what is copied, by default the model `policy`; another by `names: {'policy': ...}`.
+  """
+
+  def begin(key, models):
+    width = policy.width
+    head = jax.random.normal(key, (width,), jnp.float32) * width**-0.5
+    return {'trunk': jax.tree.map(jnp.copy, models['policy']), 'reward_head': head}
+
+  return Model(functions=RowHead(policy), init=begin, axes=policy.axes)
+
+
+def _zeros(trunk: Params) -> Params:
+  return {'value_head': jnp.zeros(trunk['embedding'].shape[-1], jnp.float32)}

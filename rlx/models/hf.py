@@ -1,4 +1,4 @@
-"""Hugging Face model directories, both ways and without torch: `load` and `save`, `hf` and `config_json`.
+"""Hugging Face directories, both ways and without torch: `load` and `save`, `shape_of` and `config_json`.
 
 `tensors` is the one table of names and layouts that both directions use; `hf_config` is the same for
 config.json. What is read goes to the devices one tensor at a time, straight into the stacked and sharded
@@ -25,13 +25,17 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 import numpy as np
 
+from rlx import sharding
 from rlx.errors import some
 from rlx.models import hf_config, safetensors, transformer
 from rlx.models.hf_config import config_json
+from rlx.models.language import LanguageModel
+from rlx.models.model import Model
 from rlx.models.safetensors import Stored, Written
 from rlx.models.transformer import Params, TransformerConfig
+from rlx.types import Models
 
-__all__ = ['config_json', 'export', 'family_of', 'hf', 'load', 'save', 'tensors']
+__all__ = ['config_json', 'export', 'family_of', 'hf', 'load', 'save', 'shape_of', 'tensors']
 
 _WEIGHTS, _INDEX = 'model.safetensors', 'model.safetensors.index.json'
 _METADATA = {'format': 'pt', 'producer': 'rlx'}  # transformers 4 wants the one; the other says what is ours
@@ -178,6 +182,34 @@ def _ends(embedding, norm, config):
 def hf(
     *, directory: str, context_length: int, dtype: str, param_dtype: str, remat: bool, attention: str,
     decode_attention: str,
+) -> Model:
+  """A language model that begins from a directory; arguments as for `shape_of`.
+
+  Where only shapes are asked, a random model of the same structure stands for it.
+  """
+  shape = shape_of(
+      directory=directory, context_length=context_length, dtype=dtype, param_dtype=param_dtype, remat=remat,
+      attention=attention, decode_attention=decode_attention,
+  )
+
+  def load_sharded(mesh):
+    shapes = jax.eval_shape(functools.partial(transformer.init, config=shape), jax.random.key(0))
+    return load(directory, shape, sharding.shardings(shapes, mesh, transformer.AXES))
+
+  def save_model(folder: Path, own: Params, models: Models) -> tuple[Path, ...]:
+    del models
+    export(directory, folder / 'model', own, shape)
+    return (folder / 'model',)
+
+  return Model(
+      functions=LanguageModel(shape, directory), init=lambda key, models: transformer.init(key, shape),
+      load=load_sharded, source=directory, save=save_model, axes=transformer.AXES,
+  )
+
+
+def shape_of(
+    *, directory: str, context_length: int, dtype: str, param_dtype: str, remat: bool, attention: str,
+    decode_attention: str,
 ) -> TransformerConfig:
   """The shape that a directory's config.json describes.
 
@@ -210,17 +242,21 @@ def family_of(directory: str | os.PathLike) -> str:
   return hf_config.read(Path(directory))[0]
 
 
-def load(directory: str | os.PathLike, config: TransformerConfig, shardings: Any = None) -> Params:
+def load(
+    directory: str | os.PathLike, config: TransformerConfig, shardings: Any = None, *,
+    beside: Sequence[str] = (),
+) -> Params:
   """The parameters of a directory, in the structure of `transformer.init`.
 
   Tensors are read, converted and put on the devices one at a time (the experts of a layer at once), so the
   host holds two or three of them beside what it is a device for itself.
 
   Args:
-    directory: as for `hf`.
-    config: from `hf`; the parameters get its `param_dtype`.
+    directory: as for `shape_of`.
+    config: from `shape_of`; the parameters get its `param_dtype`.
     shardings: tree of shardings as the parameters have, such as `sharding.shardings` of their shapes; the
       first device if not given.
+    beside: tensors that the files may have besides, such as the head of a classifier.
   Raises:
     ValueError: files are missing or damaged, or their tensors are not those of `config`; names all of them.
   """
@@ -228,7 +264,7 @@ def load(directory: str | os.PathLike, config: TransformerConfig, shardings: Any
   family, _ = hf_config.read(directory)
   table = tensors(family, config)
   stored = _find(directory, table)
-  _check_tensors(directory, family, config, table, stored)
+  _check_tensors(directory, family, config, table, stored, beside)
   shapes = _flatten(jax.eval_shape(functools.partial(transformer.init, config=config), jax.random.key(0)))
   if shardings is None:
     places = dict.fromkeys(shapes, SingleDeviceSharding(jax.devices()[0]))
@@ -307,9 +343,9 @@ def _files_of(index: Path) -> list[str]:
     raise ValueError(f'{index} is not an index of files; fetch it again') from None
 
 
-def _check_tensors(directory, family, config, table, stored):
+def _check_tensors(directory, family, config, table, stored, beside=()):
   wanted = {name: row.shape for row in table for name, _ in row.index(config)}
-  harmless = (*_HARMLESS, 'lm_head.weight') if config.tied else _HARMLESS
+  harmless = (*_HARMLESS, *beside, *(('lm_head.weight',) if config.tied else ()))
   shape_of = lambda name: list(stored[name].shape)
   problems = [f'{name} {list(shape)} is missing' for name, shape in wanted.items() if name not in stored]
   problems += [
@@ -377,7 +413,7 @@ def export(
     source: directory that `params` were loaded from.
     directory: to be made.
     params: as from `load`; merge adapters first.
-    config: as from `hf`.
+    config: as from `shape_of`.
   Raises:
     ValueError: `config` is not the shape of `source`, or as for `save`.
   """

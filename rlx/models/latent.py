@@ -16,13 +16,14 @@ Source: HRPO, https://arxiv.org/abs/2505.18454, eq. 2 to 4; the scale of h as in
 import jax
 import jax.numpy as jnp
 
-from rlx.models import transformer
-from rlx.models.transformer import TransformerConfig
+from rlx.models.language import LanguageModel
+from rlx.models.model import Model
+from rlx.models.transformer import Params
 
 _SHARPNESS = 8.0  # c in the paper
 
 
-def init(key: jax.Array, policy: transformer.Params, *, r_min: float, r_max: float) -> transformer.Params:
+def init(key: jax.Array, policy: Params, *, r_min: float, r_max: float) -> Params:
   """A decoder with a gate.
 
   Args:
@@ -50,24 +51,41 @@ def init(key: jax.Array, policy: transformer.Params, *, r_min: float, r_max: flo
   return {**policy, 'hybrid': hybrid}
 
 
-def latents(params: transformer.Params, config: TransformerConfig, logits: jax.Array) -> jax.Array:
+def hybrid(decoder: LanguageModel, *, r_min: float, r_max: float) -> Model:
+  """A fresh decoder with a gate for latents.
+
+  Args:
+    decoder: in a config, a section with its shape.
+    r_min: as for `init`.
+    r_max: as for `init`.
+  """
+
+  def begin(key, models):
+    del models
+    decoder_key, gate_key = jax.random.split(key)
+    return init(gate_key, decoder.init(decoder_key), r_min=r_min, r_max=r_max)
+
+  return Model(functions=decoder, init=begin, axes=decoder.axes)
+
+
+def latents(params: Params, model: LanguageModel, logits: jax.Array) -> jax.Array:
   """The mean embeddings h [..., D] under the distributions of logits [..., V], at the scale of one embedding.
 
   A mean of n embeddings that have nothing in common is shorter than one of them by √n; the norm of the
   probabilities is what it is shorter by.
   """
   probabilities = jax.nn.softmax(logits)
-  table = transformer.embed(params, config, jnp.arange(config.vocab_size))
+  table = model.embed(params, jnp.arange(model.vocab_size))
   mean = jnp.einsum('...v,vd->...d', probabilities, table.astype(jnp.float32))
   return mean / jnp.linalg.norm(probabilities, axis=-1, keepdims=True)
 
 
-def token_share(params: transformer.Params, embeddings: jax.Array) -> jax.Array:
+def token_share(params: Params, embeddings: jax.Array) -> jax.Array:
   """a [..., D] for the embeddings e [..., D] of tokens: 1 where the latent does not count."""
   return jnp.exp(-_openness(params, embeddings))
 
 
-def mix(params: transformer.Params, embeddings: jax.Array, h: jax.Array) -> jax.Array:
+def mix(params: Params, embeddings: jax.Array, h: jax.Array) -> jax.Array:
   """a e + sqrt(1 - a²) (i h) for embeddings e and latents h, [..., D] each."""
   openness = _openness(params, embeddings)
   rest = jnp.sqrt(-jnp.expm1(-2 * openness))  # sqrt(1 - a²), also where a rounds to 1

@@ -86,11 +86,11 @@ def softmax_policy(init, logits) -> Policy:
   def sample(params, observations, key):
     all_logprobs = jax.nn.log_softmax(logits(params, observations))
     actions = jax.random.categorical(key, all_logprobs)
-    return actions, _picked(all_logprobs, actions)
+    return actions, picked(all_logprobs, actions)
 
   def score(params, observations, actions):
     all_logprobs = jax.nn.log_softmax(logits(params, observations))
-    return _picked(all_logprobs, actions), -jnp.sum(jnp.exp(all_logprobs) * all_logprobs, axis=-1)
+    return picked(all_logprobs, actions), -jnp.sum(jnp.exp(all_logprobs) * all_logprobs, axis=-1)
 
   mode = lambda params, observations: jnp.argmax(logits(params, observations), axis=-1)
   return Policy(init=init, sample=sample, mode=mode, score=score)
@@ -182,6 +182,11 @@ def deterministic(
   _require(env, Continuous, 'deterministic')
   init, trunk = _trunk(env, hidden, activation, env.actions.size)
   mode = lambda params, observations: jnp.tanh(trunk(params, observations))
+  return deterministic_policy(init, mode, exploration_noise=exploration_noise)
+
+
+def deterministic_policy(init, mode, *, exploration_noise: float) -> Policy:
+  """What `deterministic` is, for any `mode: (params, observations) -> actions`."""
 
   def sample(params, observations, key):
     actions = mode(params, observations)
@@ -229,12 +234,12 @@ def greedy_policy(init, outputs, values, *, epsilon: float) -> GreedyPolicy:
   def sample(params, observations, key):
     logprobs = all_logprobs(params, observations)
     actions = jax.random.categorical(key, logprobs)
-    return actions, _picked(logprobs, actions)
+    return actions, picked(logprobs, actions)
 
   def score(params, observations, actions):
     logprobs = all_logprobs(params, observations)
     entropy = -jnp.sum(jnp.where(jnp.isfinite(logprobs), jnp.exp(logprobs) * logprobs, 0), axis=-1)
-    return _picked(logprobs, actions), entropy
+    return picked(logprobs, actions), entropy
 
   mode = lambda params, observations: jnp.argmax(values(params, observations), axis=-1)
   return GreedyPolicy(init=init, sample=sample, mode=mode, score=score, outputs=outputs, values=values)
@@ -321,7 +326,7 @@ def discrete_critics(env: Environment, *, num: int, hidden: tuple[int, ...], act
   if num < 1:
     raise ValueError(f'num={num} critics: at least 1')
   init, values = _trunk(env, hidden, activation, env.actions.num, final_scale=1.0)
-  one = lambda member, observations, actions: _picked(values(member, observations), actions)
+  one = lambda member, observations, actions: picked(values(member, observations), actions)
   return Network(
       init=lambda key: jax.vmap(init)(jax.random.split(key, num)), apply=jax.vmap(one, (0, None, None))
   )
@@ -339,6 +344,12 @@ def positive(*, initial: float) -> Network:
 
 
 # --- parts --------------------------------------------------------------------------------------------------
+
+
+def picked(of_actions: jax.Array, actions: jax.Array) -> jax.Array:
+  """What [..., num_actions, *N] says of discrete actions [...]: [..., *N]."""
+  places = actions.reshape(actions.shape + (1,) * (of_actions.ndim - actions.ndim))
+  return jnp.take_along_axis(of_actions, places, axis=actions.ndim).squeeze(actions.ndim)
 
 
 def _trunk(env, hidden, activation, num_out, final_scale=0.01):
@@ -359,10 +370,6 @@ def _flat(env, observations):
   """[..., *observation_shape] as [..., O]."""
   batch = observations.shape[: observations.ndim - len(env.observation_shape)]
   return observations.reshape(*batch, _flat_size(env))
-
-
-def _picked(all_logprobs, actions):
-  return jnp.take_along_axis(all_logprobs, actions[..., None], axis=-1)[..., 0]
 
 
 def _normal_logprobs(x, mean, log_std):

@@ -83,11 +83,15 @@ def gru(env: Environment, *, size: int) -> Recurrent:
     }
 
   def step(params, carry, observations):
-    of_input = jnp.split(apply(params['input'], observations), 3, axis=-1)
-    of_carry = jnp.split(apply(params['recurrent'], carry), 3, axis=-1)
-    reset, keep = (jax.nn.sigmoid(a + b) for a, b in zip(of_input[:2], of_carry[:2], strict=True))
-    new = jnp.tanh(of_input[2] + reset * of_carry[2])
-    carry = (1 - keep) * new + keep * carry
+    carry = gated(apply(params['input'], observations), apply(params['recurrent'], carry), carry)
     return carry, apply(params['policy'], carry), apply(params['value'], carry)[..., 0]
 
   return Recurrent(init=init, size=size, step=step)
+
+
+def gated(of_input: jax.Array, of_carry: jax.Array, carry: jax.Array) -> jax.Array:
+  """h ← (1 - z) n + z h, [..., D]; r, z and n are made of [..., 3 D] of the input and of the carry."""
+  of_input, of_carry = (jnp.split(x, 3, axis=-1) for x in (of_input, of_carry))
+  reset, keep = (jax.nn.sigmoid(a + b) for a, b in zip(of_input[:2], of_carry[:2], strict=True))
+  new = jnp.tanh(of_input[2] + reset * of_carry[2])
+  return (1 - keep) * new + keep * carry

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import xxhash
 
 FLOATS = {
     'F64': np.dtype(np.float64),
@@ -21,6 +22,18 @@ FLOATS = {
     'BF16': np.dtype(ml_dtypes.bfloat16),
 }
 _MAX_HEADER_BYTES = 100_000_000  # the format's own limit
+
+
+def digest_of(directory: str | Path) -> str:
+  """What the weights and settings of a directory are told apart by: xxh3 of its names and bytes."""
+  digest = xxhash.xxh3_128()
+  for path in sorted(Path(directory).glob('*')):
+    if path.suffix in ('.safetensors', '.json'):
+      digest.update(path.name.encode())
+      with path.open('rb') as file:
+        while part := file.read(1 << 24):
+          digest.update(part)
+  return digest.hexdigest()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 
 from rlx.advantages import groups as group_advantages
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
 from rlx.rewards import labelfree
 from rlx.types import Annotate, Batch, Key, Models
 
 
-def darling(task: Task, decoding: Decoding, *, answer_tokens: int) -> Annotate:
+def darling(task: Task, policy: Speaker, *, answer_tokens: int) -> Annotate:
   """Adds `rewards` [B]: what the task pays, times the share of the group that means something else.
 
   Here rows mean the same where their answers are the same tokens. (The paper trains a classifier for that; it
@@ -25,14 +25,14 @@ def darling(task: Task, decoding: Decoding, *, answer_tokens: int) -> Annotate:
 
   Args:
     task: its `verify` is the quality.
-    decoding: says how long completions can be.
+    policy: says how long completions can be.
     answer_tokens: as for `labelfree.majority`.
   Source: DARLING, https://arxiv.org/abs/2509.02534.
   """
 
   def reward(models: Models, batch: Batch, key: Key) -> Batch:
     del models, key
-    completions, said, _ = labelfree.read(task, decoding, batch, answer_tokens=answer_tokens)
+    completions, said, _ = labelfree.read(task, policy.decoding, batch, answer_tokens=answer_tokens)
     quality, diversity = task.verify(batch, completions), distinct(said, batch['groups'])
     return {
         **batch, 'rewards': quality * diversity, 'reward/right': quality, 'reward/diversity': diversity
@@ -41,7 +41,7 @@ def darling(task: Task, decoding: Decoding, *, answer_tokens: int) -> Annotate:
   return reward
 
 
-def evol(task: Task, decoding: Decoding, *, answer_tokens: int, mean_share: float) -> Annotate:
+def evol(task: Task, policy: Speaker, *, answer_tokens: int, mean_share: float) -> Annotate:
   """Adds `rewards` [B]: the majority's sign, with a size by novelty (`ranked_by_novelty`).
 
   Here rows are as similar as the tokens that they are made of (`overlap`); the paper compares embeddings of
@@ -49,7 +49,7 @@ def evol(task: Task, decoding: Decoding, *, answer_tokens: int, mean_share: floa
 
   Args:
     task: for its end tokens and alphabet, and for the metric `reward/right`.
-    decoding: says how long completions can be.
+    policy: says how long completions can be.
     answer_tokens: as for `labelfree.majority`.
     mean_share: as for `novelty`.
   Source: EVOL-RL, https://arxiv.org/abs/2509.15194.
@@ -58,9 +58,9 @@ def evol(task: Task, decoding: Decoding, *, answer_tokens: int, mean_share: floa
   def reward(models: Models, batch: Batch, key: Key) -> Batch:
     del models, key
     groups = batch['groups']
-    completions, said, has_answer = labelfree.read(task, decoding, batch, answer_tokens=answer_tokens)
+    completions, said, has_answer = labelfree.read(task, policy.decoding, batch, answer_tokens=answer_tokens)
     agrees = labelfree.majority_vote(said, groups, has_answer) > 0
-    similarity = overlap(completions, decoding.pad_id, task.vocab_size)
+    similarity = overlap(completions, policy.decoding.pad_id, task.vocab_size)
     scores = novelty(similarity, agrees, groups, mean_share=mean_share)
     return {
         **batch,

@@ -14,25 +14,26 @@ import jax.numpy as jnp
 from rlx.advantages import groups as group_advantages
 from rlx.engine import sample
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
 from rlx.types import Annotate, Batch, Key, Models
 
 
-def majority(task: Task, decoding: Decoding, *, answer_tokens: int) -> Annotate:
+def majority(task: Task, policy: Speaker, *, answer_tokens: int) -> Annotate:
   """Adds `rewards` [B]: 1 where the completion's answer is the most frequent of its group, else 0.
 
   The metric `reward/right` says what the task thinks of it; nothing learns from that.
 
   Args:
     task: for its end tokens, and for the metric.
-    decoding: says how long completions can be.
+    policy: says how long completions can be.
     answer_tokens: the answer is so many tokens before the end; 0 for the whole completion.
   Source: TTRL, https://arxiv.org/abs/2504.16084.
   """
 
   def reward(models: Models, batch: Batch, key: Key) -> Batch:
     del models, key
-    completions, said, has_answer = read(task, decoding, batch, answer_tokens=answer_tokens)
+    completions, said, has_answer = read(task, policy.decoding, batch, answer_tokens=answer_tokens)
     return {
         **batch,
         'rewards': majority_vote(said, batch['groups'], has_answer),

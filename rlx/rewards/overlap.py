@@ -5,24 +5,24 @@ import jax
 import jax.numpy as jnp
 
 from rlx.engine import sample
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
 from rlx.types import Annotate, Batch, Key, Models
 
 
-def overlap(task: Task, decoding: Decoding, *, order: int) -> Annotate:
+def overlap(task: Task, policy: Speaker, *, order: int) -> Annotate:
   """Adds `rewards` [B]: `f1` between completion and solution, each up to its end.
 
   Args:
     task: for its solutions and end tokens, and for the metric `reward/right`.
-    decoding: says how long completions can be.
+    policy: says how long completions can be.
     order: tokens of a piece; 1 does not mind the order of words, 2 does.
   """
 
   def reward(models: Models, batch: Batch, key: Key) -> Batch:
     del models, key
-    completions, solutions = sample.completions_of(batch, decoding), batch['solutions']
-    ends = (decoding.pad_id, *task.eos_ids)
+    completions, solutions = sample.completions_of(batch, policy.decoding), batch['solutions']
+    ends = (policy.decoding.pad_id, *task.eos_ids)
     return {
         **batch,
         'rewards': f1(completions, solutions, _said(completions, ends), _said(solutions, ends), order=order),

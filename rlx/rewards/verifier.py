@@ -1,21 +1,21 @@
 """The reward of a task that checks completions itself, inside the compiled step."""
 
 from rlx.engine import sample
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
 from rlx.types import Annotate, Batch, Key, Models
 
 
-def verifier(task: Task, decoding: Decoding) -> Annotate:
+def verifier(task: Task, policy: Speaker) -> Annotate:
   """Adds `rewards` [B]: 1 where the completion solves its problem, 0 elsewhere.
 
   Args:
     task: its `verify` reads the problem's columns, which the rollout has put into the batch.
-    decoding: says how long completions can be.
+    policy: says how long completions can be.
   """
 
   def reward(models: Models, batch: Batch, key: Key) -> Batch:
     del models, key
-    return {**batch, 'rewards': task.verify(batch, sample.completions_of(batch, decoding))}
+    return {**batch, 'rewards': task.verify(batch, sample.completions_of(batch, policy.decoding))}
 
   return reward

@@ -11,7 +11,6 @@ Source: Setlur et al., 2024, https://arxiv.org/abs/2410.08146, section 4 (search
 """
 
 from collections.abc import Callable
-import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -19,9 +18,8 @@ import jax.numpy as jnp
 
 from rlx.engine import sample as engine
 from rlx.engine.columns import window
-from rlx.engine.sample import Decoding
-from rlx.models import transformer
-from rlx.models.transformer import TransformerConfig
+from rlx.engine.speaker import Speaker
+from rlx.models.transformer import Params
 from rlx.rollout.prompts import columns_of
 from rlx.types import Batch, Key
 
@@ -41,8 +39,8 @@ class Beams(NamedTuple):
 
 
 def search(
-    params: transformer.Params,
-    config: TransformerConfig,
+    params: Params,
+    policy: Speaker,
     problems: Batch,
     key: Key,
     *,
@@ -52,13 +50,12 @@ def search(
     branches: int,
     rounds: int,
     step_tokens: int,
-    decoding: Decoding,
 ) -> Batch:
   """The best rows that each problem has after some rounds, the best one first.
 
   Args:
     params: of the policy.
-    config: its shape.
+    policy: samples; the `max_tokens` of its decoding are of whole rows.
     problems: `prompts` [P, Tp], `prompt_lengths` [P], and whatever columns the value reads.
     key: the noise.
     value: of prefixes. That of a row at its end is asked too, behind the end token.
@@ -67,7 +64,6 @@ def search(
     branches: continuations of each.
     rounds: steps of the longest row, the one that ends it among them.
     step_tokens: the most tokens of a step, its separator among them; a longer one is cut there.
-    decoding: how to sample; its `max_tokens` are of whole rows.
   Returns:
     A batch of P * beams rows as `sample.sample` describes, with `beam/values` [B], and `beam/tokens` [B], how
     many tokens were sampled for the row's problem, those that were dropped among them. A row that has
@@ -76,6 +72,7 @@ def search(
     ValueError: a row and a step do not fit the context, a number is below 1, or `decoding.min_tokens` is not
       0: a step does not know how many tokens precede it.
   """
+  decoding = policy.decoding
   if min(beams, branches, rounds) < 1 or not 1 <= step_tokens <= decoding.max_tokens:
     raise ValueError(
         f'beams={beams}, branches={branches}, rounds={rounds}, step_tokens={step_tokens}: need at least 1, '
@@ -91,8 +88,8 @@ def search(
     before, sampled = carry
     step_key, value_key = jax.random.split(round_key)
     grown = _steps(
-        params, config, before, lengths, step_key, branches=branches, separator=separator,
-        step_tokens=step_tokens, decoding=decoding,
+        params, policy, before, lengths, step_key, branches=branches, separator=separator,
+        step_tokens=step_tokens,
     )
     repeated = jax.tree.map(lambda x: jnp.repeat(x, branches, axis=0), before)
     drawn = (grown.counts - repeated.counts).reshape(-1, beams * branches)
@@ -103,38 +100,35 @@ def search(
     grown = grown._replace(values=jnp.where(stuck & (own > 0), -jnp.inf, values))
     return (_best(grown, beams, beams * branches), sampled + drawn.sum(axis=1)), None
 
-  begun = _begin(problems, beams, decoding)
+  begun = _begin(problems, beams, decoding.max_tokens)
   sampled = jnp.zeros(problems['prompts'].shape[0], jnp.int32)
   (best, sampled), _ = jax.lax.scan(grow, (begun, sampled), jax.random.split(key, rounds))
   completions, logprobs = (window(x, lengths, decoding.max_tokens) for x in (best.tokens, best.logprobs))
-  rows = engine.as_rows(
-      problems['prompts'], lengths, beams, completions, logprobs, best.counts, decoding
-  )
+  rows = engine.as_rows(problems['prompts'], lengths, beams, completions, logprobs, best.counts, decoding)
   return {
       **columns_of(problems, beams), **rows, 'beam/values': best.values,
       'beam/tokens': jnp.repeat(sampled, beams),
   }
 
 
-def _begin(problems: Batch, beams: int, decoding: Decoding) -> Beams:
+def _begin(problems: Batch, beams: int, max_tokens: int) -> Beams:
   """The prompts alone."""
-  prompts = jnp.repeat(jnp.pad(problems['prompts'], ((0, 0), (0, decoding.max_tokens))), beams, axis=0)
+  prompts = jnp.repeat(jnp.pad(problems['prompts'], ((0, 0), (0, max_tokens))), beams, axis=0)
   num_rows = prompts.shape[0]
   zero = jnp.zeros(num_rows, jnp.int32)
   return Beams(prompts, jnp.zeros(prompts.shape), zero, zero > 0, jnp.zeros(num_rows))
 
 
 def _steps(
-    params, config, before: Beams, lengths, key, *, branches, separator, step_tokens, decoding
+    params, policy: Speaker, before: Beams, lengths, key, *, branches, separator, step_tokens
 ) -> Beams:
   """Every row continued `branches` times by one step; rows that have ended, or have no room, as they are."""
-  step = dataclasses.replace(
-      decoding, max_tokens=step_tokens, eos_ids=(*decoding.eos_ids, separator)
-  )
+  decoding = policy.decoding
+  step = policy.saying(max_tokens=step_tokens, eos_ids=(*decoding.eos_ids, separator))
   each = lambda x: jnp.repeat(x, branches, axis=0)
   room = each(decoding.max_tokens - before.counts)
-  said = engine.sample(
-      params, config, before.tokens, lengths + before.counts, key, group_size=branches, decoding=step,
+  said = step.sample(
+      params, before.tokens, lengths + before.counts, key, group_size=branches,
       budgets=jnp.clip(room, 1, step_tokens),
   )
   grows = ~each(before.ended) & (room > 0)

@@ -15,18 +15,16 @@ import jax.numpy as jnp
 from rlx.controllers import statistics
 from rlx.controllers.allocation import expand
 from rlx.data.dataset import Dataset
-from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
 from rlx.names import fill
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
 def curriculum(
-    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, *, num_problems: int,
-    batch_size: int, num_prompts: int, num_slots: int, scores: Callable, draw: Callable, allocate: Callable,
-    length: Callable, keep: float, prior_rate: float, prior_strength: float,
+    task: Task | Dataset, policy: Speaker, *, num_problems: int, batch_size: int, num_prompts: int,
+    num_slots: int, scores: Callable, draw: Callable, allocate: Callable, length: Callable, keep: float,
+    prior_rate: float, prior_strength: float,
 ) -> StatefulRollout:
   """Draws problems by their statistics, and samples completions of each from `models['policy']`.
 
@@ -34,8 +32,7 @@ def curriculum(
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     num_problems: N, how many problems there are: all rows of a data set; of a procedural task so many are
       made, always the same.
     batch_size: rows B of the batch.
@@ -45,7 +42,7 @@ def curriculum(
     draw: `(scores, key, num) -> rows` (`controllers/prompts.py`).
     allocate: rows of each problem drawn, [P] (`controllers/allocation.py`), from their `rates`,
       `gradient_norms` and the `total`.
-    length: the most tokens of a row, [], at most `decoding.max_tokens` (`controllers/schedules.py`).
+    length: the most tokens of a row, [], at most those of the policy's decoding (`controllers/schedules.py`).
     keep: the share of recent counts that stays each time a problem is seen (`statistics.update`).
     prior_rate: success rate of which `rates` starts, in (0, 1).
     prior_strength: samples that this is worth, above 0.
@@ -68,10 +65,10 @@ def curriculum(
     problems, world = world['data'], {name: world[name] for name in ('statistics', 'batches')}
     rows, place, rates = deal_out(problems, world, deal_key)
     drawn = {name: jnp.asarray(x)[rows] for name, x in problems.items()}
-    most = jnp.clip(fill(length, {'step': world['batches']}), 1, decoding.max_tokens)
-    batch = engine.sample(
-        models['policy'], config, drawn['prompts'], drawn['prompt_lengths'], sample_key,
-        group_size=batch_size // num_prompts, decoding=decoding, num_slots=num_slots, prompt_of_row=place,
+    most = jnp.clip(fill(length, {'step': world['batches']}), 1, policy.decoding.max_tokens)
+    batch = policy.sample(
+        models['policy'], drawn['prompts'], drawn['prompt_lengths'], sample_key,
+        group_size=batch_size // num_prompts, num_slots=num_slots, prompt_of_row=place,
         budgets=jnp.full(batch_size, most),
     )
     columns = {name: x[place] for name, x in drawn.items() if name not in ('prompts', 'prompt_lengths')}

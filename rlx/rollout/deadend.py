@@ -20,9 +20,10 @@ from rlx.engine import sample as engine
 from rlx.engine import stepwise
 from rlx.engine.columns import window
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.models import transformer
-from rlx.models.transformer import TransformerConfig
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import Params
 from rlx.rollout.prompts import sampled
 from rlx.types import Batch, Key, Models, StatefulRollout
 
@@ -43,41 +44,39 @@ def cap(logits: jax.Array, values: jax.Array) -> jax.Array:
   return jnp.where(something, capped - jnp.where(something, total, 0), logprobs)
 
 
-def token_values(params: transformer.Params, config: TransformerConfig, hidden: jax.Array) -> jax.Array:
+def token_values(params: Params, model: LanguageModel, hidden: jax.Array) -> jax.Array:
   """Q(s, a) [..., V] in [-1, 0] of every next token, from the hidden states [..., D] of the rectifier."""
-  return -jax.nn.sigmoid(transformer.logits(params, config, hidden))
+  return -jax.nn.sigmoid(model.logits(params, hidden))
 
 
-def values(
-    params: transformer.Params, config: TransformerConfig, batch: Batch, *, decoding: Decoding
-) -> jax.Array:
+def values(params: Params, model: LanguageModel, batch: Batch, *, decoding: Decoding) -> jax.Array:
   """Q of every token at the places of a row where an action can stand.
 
   Args:
     params: of the rectifier.
-    config: its shape.
+    model: its functions.
     batch: rows with `tokens, prompt_lengths`.
     decoding: how many actions a row may have.
   Returns:
     [B, max_tokens, V] float32; entry n is of the tokens that action number n could be.
   """
-  return token_values(params, config, stepwise.predicting(params, config, batch, decoding=decoding))
+  return token_values(params, model, stepwise.predicting(params, model, batch, decoding=decoding))
 
 
-def score(models: Models, config, rectifier_config, batch: Batch, *, decoding: Decoding) -> jax.Array:
+def score(models: Models, policy: Speaker, rectifier: Speaker, batch: Batch) -> jax.Array:
   """Log-probs of the actions under the distribution that `sample` draws from; [B, T, V] is built.
 
   Args:
     models: `policy` and `rectifier`.
-    config: shape of the policy.
-    rectifier_config: shape of the rectifier.
+    policy: as it was sampled with.
+    rectifier: caps it.
     batch: rows of `sample`.
-    decoding: as the sampler's.
   Returns:
     [B, T] float32, zero where `action_mask` is False.
   """
-  logits = stepwise.base_logits(models['policy'], config, batch, decoding=decoding)
-  logprobs = cap(logits, values(models['rectifier'], rectifier_config, batch, decoding=decoding))
+  decoding = policy.decoding
+  logits = stepwise.base_logits(models['policy'], policy.model, batch, decoding=decoding)
+  logprobs = cap(logits, values(models['rectifier'], rectifier.model, batch, decoding=decoding))
   taken = window(batch['tokens'], batch['prompt_lengths'], decoding.max_tokens)
   logprobs = jnp.take_along_axis(logprobs, taken[..., None], axis=-1)[..., 0]
   spread = window(logprobs, -batch['prompt_lengths'], batch['tokens'].shape[1])
@@ -86,27 +85,25 @@ def score(models: Models, config, rectifier_config, batch: Batch, *, decoding: D
 
 def sample(
     models: Models,
-    config: TransformerConfig,
-    rectifier_config: TransformerConfig,
+    policy: Speaker,
+    rectifier: Speaker,
     prompts: jax.Array,
     prompt_lengths: jax.Array,
     key: jax.Array,
     *,
     group_size: int,
-    decoding: Decoding,
     greedy: bool,
 ) -> Batch:
   """`sample.sample` under the security bounds of a rectifier; all rows are decoded at once.
 
   Args:
     models: `policy` and `rectifier`, over the same vocabulary.
-    config: shape of the policy.
-    rectifier_config: shape of the rectifier.
+    policy: draws; the bounds are put on the distribution that its decoding makes.
+    rectifier: caps it; its decoding is not used.
     prompts: [P, Tp] int32, contiguous from column 0.
     prompt_lengths: [P] int32, at least 1.
     key: the noise of the whole batch.
     group_size: samples a prompt.
-    decoding: how to draw; the bounds are put on its distribution.
     greedy: take the likeliest tokens.
   Returns:
     The batch that `sample.sample` describes; `sampler_logprobs` are of the capped distribution.
@@ -115,26 +112,26 @@ def sample(
   """
 
   def capped(hidden: dict[str, jax.Array], column: jax.Array) -> jax.Array:
-    logits = engine.adjusted_logits(models['policy'], config, decoding, hidden['policy'], column)
-    return cap(logits, token_values(models['rectifier'], rectifier_config, hidden['rectifier']))
+    logits = engine.adjusted_logits(
+        models['policy'], policy.model, policy.decoding, hidden['policy'], column
+    )
+    return cap(logits, token_values(models['rectifier'], rectifier.model, hidden['rectifier']))
 
   return stepwise.together(
-      models, {'policy': config, 'rectifier': rectifier_config}, prompts, prompt_lengths, key, capped,
-      group_size=group_size, decoding=decoding, greedy=greedy,
+      models, {'policy': policy.model, 'rectifier': rectifier.model}, prompts, prompt_lengths, key, capped,
+      group_size=group_size, decoding=policy.decoding, greedy=greedy,
   )
 
 
 def completions(
-    task: Task | Dataset, config: TransformerConfig, drafter_config: TransformerConfig, decoding: Decoding, *,
-    batch_size: int, group_size: int,
+    task: Task | Dataset, policy: Speaker, rectifier: Speaker, *, batch_size: int, group_size: int
 ) -> StatefulRollout:
   """Draws training problems and samples rectified completions of `models['policy']`.
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    drafter_config: shape of `models['rectifier']`.
-    decoding: how to sample.
+    policy: samples.
+    rectifier: caps it; `models['rectifier']`, over the same vocabulary.
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
   Returns:
@@ -145,8 +142,7 @@ def completions(
 
   def draw(models: Models, prompts: jax.Array, lengths: jax.Array, key: Key) -> Batch:
     return sample(
-        models, config, drafter_config, prompts, lengths, key, group_size=group_size, decoding=decoding,
-        greedy=False,
+        models, policy, rectifier, prompts, lengths, key, group_size=group_size, greedy=False
     )
 
   return sampled(task, draw, batch_size=batch_size, group_size=group_size)

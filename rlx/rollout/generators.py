@@ -7,26 +7,23 @@ import jax
 import jax.numpy as jnp
 
 from rlx.controllers import difficulty
-from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.skills import LETTERS, SkillTask
-from rlx.models.transformer import TransformerConfig
 from rlx.rollout.inject import without_forms
 from rlx.rollout.prompts import check_groups, columns_of
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
 def adaptive(
-    task: SkillTask, config: TransformerConfig, decoding: Decoding, *, batch_size: int, group_size: int,
-    num_slots: int, families: tuple[str, ...], num_active: int, first_level: float, target: float,
-    rate: float, min_rise: float, patience: int,
+    task: SkillTask, policy: Speaker, *, batch_size: int, group_size: int, num_slots: int,
+    families: tuple[str, ...], num_active: int, first_level: float, target: float, rate: float,
+    min_rise: float, patience: int,
 ) -> StatefulRollout:
   """Samples of problems whose number of operations follows the policy, in each family of skills for itself.
 
   Args:
     task: where problems come from; a level is a number of operations, from 1 to its `max_steps`.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
     num_slots: as for `prompts.completions`.
@@ -56,9 +53,9 @@ def adaptive(
     state = world['difficulty']
     envs, levels = difficulty.act(state, act_key, num_groups, num_active=num_active)
     problems = without_forms(task.compose(make_key, weights[envs], levels, False))
-    batch = engine.sample(
-        models['policy'], config, problems['prompts'], problems['prompt_lengths'], sample_key,
-        group_size=group_size, decoding=decoding, num_slots=num_slots,
+    batch = policy.sample(
+        models['policy'], problems['prompts'], problems['prompt_lengths'], sample_key,
+        group_size=group_size, num_slots=num_slots,
     )
     each = lambda x: jnp.repeat(x, group_size)
     columns = {'families': each(envs), 'levels': each(levels), 'difficulty/level': each(state.levels[envs])}

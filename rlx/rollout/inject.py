@@ -19,11 +19,10 @@ import jax.numpy as jnp
 
 from rlx.engine import sample as engine
 from rlx.engine.columns import window
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs import text
 from rlx.envs.skills import SkillTask
 from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
 from rlx.rewards.host import check_compiles
 from rlx.rollout.prompts import check_groups, check_solutions, columns_of
 from rlx.types import Annotate, Batch, Key, Models, StatefulRollout, World
@@ -33,15 +32,14 @@ Ask = Callable[[Models, Prompts, Batch, Key], Batch]  # (models, prompts, proble
 
 
 def hinted(
-    task: Task, config: TransformerConfig, decoding: Decoding, reward: Annotate, *, batch_size: int,
-    group_size: int, num_slots: int, form: str, num_retried: int, kept_rows: int,
+    task: Task, policy: Speaker, reward: Annotate, *, batch_size: int, group_size: int, num_slots: int,
+    form: str, num_retried: int, kept_rows: int,
 ) -> StatefulRollout:
   """Completions; groups without a success are sampled again from another form of their prompt.
 
   Args:
     task: where problems come from, in two forms at least.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     reward: that of the run; it has to compile.
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
@@ -56,7 +54,7 @@ def hinted(
     ValueError: a size that does not fit the batch.
   """
   check_retries(batch_size, group_size, num_retried=num_retried, kept_rows=kept_rows)
-  ask = asker(config, decoding, reward, group_size=group_size, num_slots=num_slots)
+  ask = asker(policy, reward, group_size=group_size, num_slots=num_slots)
 
   def again(models: Models, problems: Batch, key: Key) -> Prompts:
     del models, key
@@ -68,15 +66,14 @@ def hinted(
 
 
 def self_hinted(
-    task: SkillTask, config: TransformerConfig, decoding: Decoding, reward: Annotate, *, batch_size: int,
-    group_size: int, num_slots: int, hint_tokens: int, num_retried: int, kept_rows: int,
+    task: SkillTask, policy: Speaker, reward: Annotate, *, batch_size: int, group_size: int, num_slots: int,
+    hint_tokens: int, num_retried: int, kept_rows: int,
 ) -> StatefulRollout:
   """The same with hints that the policy writes, from the right answer, before it is asked again.
 
   Args:
     task: of which there are the forms `asking` and `hinted`.
-    config: shape of the policy.
-    decoding: how to sample; the hint too, but for its length.
+    policy: samples; it writes the hint too, of another length.
     reward: that of the run; it has to compile.
     batch_size: as for `hinted`.
     group_size: as for `hinted`.
@@ -92,13 +89,11 @@ def self_hinted(
   check_retries(batch_size, group_size, num_retried=num_retried, kept_rows=kept_rows)
   if not 1 <= hint_tokens < task.max_steps:
     raise ValueError(f'hint_tokens={hint_tokens}: an answer has {task.max_steps}; show fewer, and 1 at least')
-  ask = asker(config, decoding, reward, group_size=group_size, num_slots=num_slots)
+  ask = asker(policy, reward, group_size=group_size, num_slots=num_slots)
 
   def again(models: Models, problems: Batch, key: Key) -> Prompts:
-    said = engine.sample(
-        models['policy'], config, *form_of(problems, 'asking'), key, group_size=1, decoding=decoding
-    )
-    return task.with_hint(problems, engine.completions_of(said, decoding)[:, :hint_tokens])
+    said = policy.sample(models['policy'], *form_of(problems, 'asking'), key, group_size=1)
+    return task.with_hint(problems, engine.completions_of(said, policy.decoding)[:, :hint_tokens])
 
   return _retried(
       task, ask, again, num_groups=batch_size // group_size, num_retried=num_retried, kept_rows=kept_rows
@@ -106,8 +101,8 @@ def self_hinted(
 
 
 def rethought(
-    task: SkillTask, config: TransformerConfig, decoding: Decoding, reward: Annotate, *, batch_size: int,
-    group_size: int, num_slots: int, num_retried: int,
+    task: SkillTask, policy: Speaker, reward: Annotate, *, batch_size: int, group_size: int, num_slots: int,
+    num_retried: int,
 ) -> StatefulRollout:
   """Three attempts: the problem, its subproblems, and a wrong answer that is to be mended.
 
@@ -116,8 +111,7 @@ def rethought(
 
   Args:
     task: of which there are the forms `decomposed` and `refined`.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     reward: that of the run; it has to compile.
     batch_size: as for `hinted`.
     group_size: as for `hinted`.
@@ -134,7 +128,7 @@ def rethought(
   """
   check_retries(batch_size, group_size, num_retried=num_retried, kept_rows=0)
   num_groups = batch_size // group_size
-  ask = asker(config, decoding, reward, group_size=group_size, num_slots=num_slots)
+  ask = asker(policy, reward, group_size=group_size, num_slots=num_slots)
   again = functools.partial(retry, group_size=group_size, num_retried=num_retried, kept_rows=0)
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
@@ -150,14 +144,14 @@ def rethought(
 
     def refine(numbers: jax.Array) -> Batch:
       some = jax.tree.map(lambda x: x[numbers], problems)
-      wrong = engine.completions_of(second, decoding)[numbers * group_size]  # of a group all are wrong
+      wrong = engine.completions_of(second, policy.decoding)[numbers * group_size]  # of a group all are wrong
       return ask(models, task.with_attempt(some, wrong), some, keys[2])
 
     rows, refined = again(second, refine)
     attempts = jnp.where(refined, 2, decomposed.astype(jnp.int32))
     transferred = (attempts > 0) & (rows['rewards'] > 0)
     return {
-        **rows, **_direct(problems, rows, group_size, decoding), 'attempts': attempts,
+        **rows, **_direct(problems, rows, group_size, policy.decoding.max_tokens), 'attempts': attempts,
         'transferred': transferred, 'inject/decomposed': attempts == 1, 'inject/refined': refined,
         'inject/new_successes': transferred, 'inject/direct_successes': first['rewards'],
     }, world
@@ -165,11 +159,11 @@ def rethought(
   return StatefulRollout(begin=task.begin, draw=rollout, data=task.data)
 
 
-def _direct(problems: Batch, rows: Batch, group_size: int, decoding: Decoding) -> Batch:
+def _direct(problems: Batch, rows: Batch, group_size: int, max_tokens: int) -> Batch:
   """The actions of each row behind the prompt of the problem itself."""
-  prompts, lengths = padded(form_of(problems, ''), width(problems) + decoding.max_tokens)
+  prompts, lengths = padded(form_of(problems, ''), width(problems) + max_tokens)
   prompts, lengths = (jnp.repeat(x, group_size, axis=0) for x in (prompts, lengths))
-  behind = lambda x: window(engine.actions(rows, x, decoding.max_tokens), -lengths, prompts.shape[1])
+  behind = lambda x: window(engine.actions(rows, x, max_tokens), -lengths, prompts.shape[1])
   mask = behind(rows['action_mask'])
   return {
       'direct_tokens': jnp.where(mask, behind(rows['tokens']), prompts), 'direct_mask': mask,
@@ -178,18 +172,18 @@ def _direct(problems: Batch, rows: Batch, group_size: int, decoding: Decoding) -
   }
 
 
-def lessons(task: Task, decoding: Decoding, *, batch_size: int, forms: tuple[str, ...]) -> StatefulRollout:
+def lessons(task: Task, policy: Speaker, *, batch_size: int, forms: tuple[str, ...]) -> StatefulRollout:
   """Solutions of problems in several forms, for the supervised stage that makes a policy know them.
 
   Args:
     task: where problems come from.
-    decoding: as the scorer's.
+    policy: scores them.
     batch_size: rows B of the batch.
     forms: each row is in one of these, at random; '' is the prompt itself.
   Raises:
     ValueError: a solution is longer than the actions that are scored.
   """
-  check_solutions(task, decoding)
+  check_solutions(task, policy)
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     del models
@@ -245,9 +239,7 @@ def padded(prompts: Prompts, columns: int) -> Prompts:
   return jnp.pad(tokens, ((0, 0), (0, columns - tokens.shape[1]))), lengths
 
 
-def asker(
-    config: TransformerConfig, decoding: Decoding, reward: Annotate, *, group_size: int, num_slots: int
-) -> Ask:
+def asker(policy: Speaker, reward: Annotate, *, group_size: int, num_slots: int) -> Ask:
   """Samples a group from each prompt, rewards it, and keeps the columns of the problems, prompts aside.
 
   Raises:
@@ -257,9 +249,9 @@ def asker(
 
   def ask(models: Models, prompts: Prompts, problems: Batch, key: Key) -> Batch:
     sample_key, reward_key = jax.random.split(key)
-    rows = engine.sample(
-        models['policy'], config, *padded(prompts, width(problems)), sample_key, group_size=group_size,
-        decoding=decoding, num_slots=num_slots,
+    rows = policy.sample(
+        models['policy'], *padded(prompts, width(problems)), sample_key, group_size=group_size,
+        num_slots=num_slots,
     )
     return reward(models, {**columns_of(without_forms(problems), group_size), **rows}, reward_key)
 

@@ -17,25 +17,23 @@ from rlx.engine import sample as engine
 from rlx.engine import stepwise
 from rlx.engine.columns import window
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.evaluation import text as evaluate
-from rlx.evaluation.text import Evaluation
-from rlx.models import latent, transformer
-from rlx.models.transformer import TransformerConfig
+from rlx.models import latent
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import Params
 from rlx.rollout.prompts import sampled
 from rlx.types import Batch, Key, Models, StatefulRollout
 
 
 def completions(
-    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, *, batch_size: int, group_size: int,
-    answer_start: str,
+    task: Task | Dataset, policy: Speaker, *, batch_size: int, group_size: int, answer_start: str
 ) -> StatefulRollout:
   """Draws training problems and samples `group_size` completions of each, with hybrid inputs.
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
     answer_start: the token that ends the hybrid part of a row; '' if none does.
@@ -44,41 +42,23 @@ def completions(
   Raises:
     ValueError: `group_size` does not divide `batch_size`, or `answer_start` is not one token.
   """
-  answer_id = _answer_id(task, answer_start)
+  answer_id = token_of(task, answer_start)
 
   def draw(models: Models, prompts: jax.Array, lengths: jax.Array, key: Key) -> Batch:
     return sample(
-        models['policy'], config, prompts, lengths, key, group_size=group_size, decoding=decoding,
-        answer_id=answer_id, greedy=False,
+        models['policy'], policy.model, prompts, lengths, key, group_size=group_size,
+        decoding=policy.decoding, answer_id=answer_id, greedy=False,
     )
 
   return sampled(task, draw, batch_size=batch_size, group_size=group_size)
 
 
-def verified(
-    task: Task, config: TransformerConfig, decoding: Decoding, transcripts: int, *, problems: int,
-    answer_start: str,
-) -> Evaluation:
-  """`evaluate.verified` with hybrid inputs: the likeliest tokens, and latents as in training.
+def token_of(task: Task | Dataset, answer_start: str) -> int:
+  """The token that ends the hybrid part; -1, which no token is, where there is none.
 
-  Args:
-    task: where problems come from.
-    config: shape of the policy.
-    decoding: the run's.
-    transcripts: how many are handed back to be read.
-    problems: how many held-out problems are asked.
-    answer_start: as for `completions`.
+  Raises:
+    ValueError: `answer_start` is several tokens.
   """
-  answer_id = _answer_id(task, answer_start)
-  answer = lambda params, asked: sample(
-      params, config, asked['prompts'], asked['prompt_lengths'], jax.random.key(0), group_size=1,
-      decoding=decoding, answer_id=answer_id, greedy=True,
-  )
-  return evaluate.verified_by(task, answer, decoding, transcripts, problems=problems)
-
-
-def _answer_id(task: Task | Dataset, answer_start: str) -> int:
-  """The token that ends the hybrid part; -1, which no token is, where there is none."""
   tokens = task.encode(answer_start)
   if len(tokens) > 1:
     raise ValueError(f'answer_start={answer_start!r} is {len(tokens)} tokens; name one, or none')
@@ -86,8 +66,8 @@ def _answer_id(task: Task | Dataset, answer_start: str) -> int:
 
 
 def sample(
-    params: transformer.Params,
-    config: TransformerConfig,
+    params: Params,
+    model: LanguageModel,
     prompts: jax.Array,
     prompt_lengths: jax.Array,
     key: jax.Array,
@@ -101,7 +81,7 @@ def sample(
 
   Args:
     params: of `latent.init`.
-    config: shape of the decoder.
+    model: functions of the decoder.
     prompts: [P, Tp] int32, contiguous from column 0.
     prompt_lengths: [P] int32, at least 1.
     key: the noise of the whole batch.
@@ -115,25 +95,25 @@ def sample(
   Raises:
     ValueError: prompt and completion do not fit the context.
   """
-  engine.check_context(config, decoding, prompts.shape[1])
+  engine.check_context(model, decoding, prompts.shape[1])
   lengths = jnp.repeat(prompt_lengths, group_size)
-  hidden, prompt_kv = transformer.forward(params, config, prompts)
+  hidden, prompt_kv = model.forward(params, prompts)
   hidden = jnp.take_along_axis(hidden, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
   hidden, num_rows = jnp.repeat(hidden, group_size, axis=0), lengths.shape[0]
   logits_at = lambda hidden, column: engine.adjusted_logits(
-      params, config, decoding, hidden, jnp.full(num_rows, column)
+      params, model, decoding, hidden, jnp.full(num_rows, column)
   )
 
   def advance(state, tokens, logits, column):
     cache, thinks = state
     thinks &= (tokens != answer_id) & ~decoding.is_eos(tokens)  # behind its end a row is not read
-    h = latent.latents(params, config, logits)
-    inputs = _inputs(params, config, tokens, h, thinks)
-    hidden, cache = transformer.decode(params, config, inputs, column, prompt_lengths, prompt_kv, cache)
+    h = latent.latents(params, model, logits)
+    inputs = _inputs(params, model, tokens, h, thinks)
+    hidden, cache = model.decode(params, inputs, column, prompt_lengths, prompt_kv, cache)
     record = (jnp.where(thinks[:, None], h, 0), thinks)
     return logits_at(hidden, column + 1), (cache, thinks), record
 
-  state = (transformer.empty_cache(config, num_rows, decoding.max_tokens), jnp.ones(num_rows, bool))
+  state = (model.empty_cache(num_rows, decoding.max_tokens), jnp.ones(num_rows, bool))
   tokens, logprobs, (h, thinks) = stepwise.run(
       logits_at(hidden, 0), state, advance, key, decoding=decoding, greedy=greedy
   )
@@ -145,14 +125,13 @@ def sample(
 
 
 def score(
-    params: transformer.Params, config: TransformerConfig, batch: Batch, *, decoding: Decoding,
-    chunk_size: int,
+    params: Params, model: LanguageModel, batch: Batch, *, decoding: Decoding, chunk_size: int
 ) -> tuple[jax.Array, jax.Array]:
   """`sample.score` of rows that were read with latents, which are constants here.
 
   Args:
     params: of `latent.init`.
-    config: shape of the decoder.
+    model: functions of the decoder.
     batch: rows of `sample`.
     decoding: as the sampler's.
     chunk_size: tokens whose logits exist at one time.
@@ -160,12 +139,12 @@ def score(
     [B, T] float32 log-probs and entropies in nats; zero where `action_mask` is False.
   """
   h = jax.lax.stop_gradient(batch['latents'])
-  inputs = _inputs(params, config, batch['tokens'], h, batch['hybrid'])
-  hidden, _ = transformer.forward(params, config, inputs)
-  return engine.score_hidden(params, config, batch, hidden, decoding=decoding, chunk_size=chunk_size)
+  inputs = _inputs(params, model, batch['tokens'], h, batch['hybrid'])
+  hidden, _ = model.forward(params, inputs)
+  return engine.score_hidden(params, model, batch, hidden, decoding=decoding, chunk_size=chunk_size)
 
 
-def _inputs(params, config, tokens, h, hybrid):
+def _inputs(params, model, tokens, h, hybrid):
   """What the decoder reads, [..., D], for tokens [...]: mixed with their latents where `hybrid`."""
-  embeddings = transformer.embed(params, config, tokens)
-  return jnp.where(hybrid[..., None], latent.mix(params, embeddings, h).astype(config.dtype), embeddings)
+  embeddings = model.embed(params, tokens)
+  return jnp.where(hybrid[..., None], latent.mix(params, embeddings, h).astype(model.dtype), embeddings)

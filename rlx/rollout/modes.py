@@ -7,7 +7,6 @@ token: plain `prompts.completions`.
 """
 
 from collections.abc import Sequence
-import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -15,23 +14,21 @@ import numpy as np
 
 from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
 from rlx.rollout.prompts import check_groups, columns_of
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
 def forced(
-    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, *, batch_size: int, group_size: int,
-    num_slots: int, modes: Sequence[str],
+    task: Task | Dataset, policy: Speaker, *, batch_size: int, group_size: int, num_slots: int,
+    modes: Sequence[str],
 ) -> StatefulRollout:
   """Draws training problems and samples the same number of completions of each in every mode.
 
   Args:
     task: where problems come from; it encodes the modes, and its `verify` reads completions with them.
-    config: shape of the policy.
-    decoding: how to sample; the mode's token counts as one of `max_tokens` and of `min_tokens`.
+    policy: samples; the mode's token counts as one of its `max_tokens` and of `min_tokens`.
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
     num_slots: as for `prompts.completions`.
@@ -44,22 +41,20 @@ def forced(
   num_groups, num_modes = check_groups(batch_size, group_size), len(modes)
   if num_modes < 1 or group_size % num_modes:
     raise ValueError(f'{num_modes} modes do not divide rollout.group_size={group_size}; sample each as often')
-  if decoding.max_tokens < 2:
-    raise ValueError(f'max_tokens={decoding.max_tokens} leaves no token behind the mode; raise it to 2')
+  max_tokens, min_tokens = policy.decoding.max_tokens, policy.decoding.min_tokens
+  if max_tokens < 2:
+    raise ValueError(f'max_tokens={max_tokens} leaves no token behind the mode; raise it to 2')
   marks, per_mode = mode_tokens(task, modes), group_size // num_modes
-  behind = dataclasses.replace(
-      decoding, max_tokens=decoding.max_tokens - 1, min_tokens=max(decoding.min_tokens - 1, 0)
-  )
+  behind = policy.saying(max_tokens=max_tokens - 1, min_tokens=max(min_tokens - 1, 0))
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, sample_key = jax.random.split(key)
     problems, world = task.draw(world, problem_key, num_groups)
     prompts, lengths = _with_modes(problems['prompts'], problems['prompt_lengths'], marks)
-    batch = engine.sample(
-        models['policy'], config, prompts, lengths, sample_key, group_size=per_mode, decoding=behind,
-        num_slots=num_slots,
+    batch = behind.sample(
+        models['policy'], prompts, lengths, sample_key, group_size=per_mode, num_slots=num_slots
     )
-    chances = _logprobs(models['policy'], config, prompts, lengths, decoding)
+    chances = _logprobs(models['policy'], policy, prompts, lengths)
     batch = _as_action(batch, jnp.repeat(chances, per_mode))
     numbers = jnp.repeat(jnp.arange(num_modes, dtype=jnp.int32), per_mode)
     return {
@@ -99,12 +94,14 @@ def _with_modes(prompts, lengths, marks):
   return jnp.where(is_mode, jnp.tile(marks, num_prompts)[:, None], prompts), lengths + 1
 
 
-def _logprobs(params, config, prompts, lengths, decoding):
+def _logprobs(params, policy: Speaker, prompts, lengths):
   """[P * M] log-prob of the mode that ends each prompt, under the distribution of a first action."""
-  first = dataclasses.replace(decoding, max_tokens=1, min_tokens=min(decoding.min_tokens, 1))
+  first = policy.saying(max_tokens=1, min_tokens=min(policy.decoding.min_tokens, 1))
   ends = jnp.arange(prompts.shape[1])[None] == lengths[:, None] - 1
   rows = {'tokens': prompts, 'action_mask': ends, 'prompt_lengths': lengths - 1}
-  logprobs, _ = engine.score(params, config, rows, decoding=first, chunk_size=prompts.shape[0])
+  logprobs, _ = engine.score(
+      params, first.model, rows, decoding=first.decoding, chunk_size=prompts.shape[0]
+  )
   return logprobs.sum(axis=1)
 
 

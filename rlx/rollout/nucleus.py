@@ -17,9 +17,10 @@ from rlx.engine import sample as engine
 from rlx.engine import stepwise
 from rlx.engine.columns import window
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
 from rlx.losses import entropy as entropy_control
-from rlx.models.transformer import TransformerConfig
+from rlx.models.language import LanguageModel
 from rlx.rollout.prompts import sampled
 from rlx.types import Batch, Key, Models, StatefulRollout
 
@@ -45,7 +46,7 @@ def restrict(
 
 
 def score(
-    models: Models, config: TransformerConfig, batch: Batch, *, decoding: Decoding, top_p: float
+    models: Models, policy: Speaker, past: Speaker, batch: Batch, *, top_p: float
 ) -> tuple[jax.Array, jax.Array]:
   """Log-probs of the actions, and entropies, of the distributions that `sample` draws from.
 
@@ -53,16 +54,18 @@ def score(
 
   Args:
     models: `policy` and `past`.
-    config: shape of both.
+    policy: as it was sampled with.
+    past: as it was sampled with.
     batch: rows of `sample`.
-    decoding: as the sampler's.
     top_p: as the sampler's.
   Returns:
     [B, T] float32 each, zero where `action_mask` is False; constant in `past`.
   """
+  decoding, decoders = policy.decoding, _decoders(policy, past)
   taken = window(batch['tokens'], batch['prompt_lengths'], decoding.max_tokens)
   logits, past_logits = (
-      stepwise.base_logits(models[name], config, batch, decoding=decoding) for name in MODELS
+      stepwise.base_logits(models[name], model, batch, decoding=decoding)
+      for name, model in decoders.items()
   )
   logprobs = jax.nn.log_softmax(restrict(logits, past_logits, taken, top_p=top_p))
   picked = jnp.take_along_axis(logprobs, taken[..., None], axis=-1)[..., 0]
@@ -75,19 +78,19 @@ def score(
 
 
 def sample(
-    models: Models, config: TransformerConfig, prompts: jax.Array, prompt_lengths: jax.Array, key: jax.Array,
-    *, group_size: int, decoding: Decoding, top_p: float, greedy: bool,
+    models: Models, policy: Speaker, past: Speaker, prompts: jax.Array, prompt_lengths: jax.Array,
+    key: jax.Array, *, group_size: int, top_p: float, greedy: bool,
 ) -> Batch:
   """`sample.sample` inside the nucleus of `models['past']`; all rows are decoded at once.
 
   Args:
     models: `policy` and `past`.
-    config: shape of both.
+    policy: draws, without filters of its own.
+    past: whose nucleus it is, under the decoding of `policy`.
     prompts: [P, Tp] int32, contiguous from column 0.
     prompt_lengths: [P] int32, at least 1.
     key: the noise of the whole batch.
     group_size: samples a prompt.
-    decoding: how to draw, without filters of its own.
     top_p: in (0, 1], of the past policy.
     greedy: take the likeliest tokens.
   Returns:
@@ -95,18 +98,24 @@ def sample(
   Raises:
     ValueError: prompt and completion do not fit the context, or there is another filter.
   """
-  check(decoding, top_p)
+  check(policy.decoding, top_p)
+  decoders = _decoders(policy, past)
 
   def restricted(hidden: dict[str, jax.Array], column: jax.Array) -> jax.Array:
     logits, past_logits = (
-        engine.adjusted_logits(models[name], config, decoding, hidden[name], column) for name in MODELS
+        engine.adjusted_logits(models[name], model, policy.decoding, hidden[name], column)
+        for name, model in decoders.items()
     )
     return restrict(logits, past_logits, top_p=top_p)
 
   return stepwise.together(
-      models, dict.fromkeys(MODELS, config), prompts, prompt_lengths, key, restricted, group_size=group_size,
-      decoding=decoding, greedy=greedy,
+      models, decoders, prompts, prompt_lengths, key, restricted, group_size=group_size,
+      decoding=policy.decoding, greedy=greedy,
   )
+
+
+def _decoders(policy: Speaker, past: Speaker) -> dict[str, LanguageModel]:
+  return {'policy': policy.model, 'past': past.model}
 
 
 def check(decoding: Decoding, top_p: float) -> None:
@@ -124,15 +133,14 @@ def check(decoding: Decoding, top_p: float) -> None:
 
 
 def completions(
-    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, *, batch_size: int, group_size: int,
-    top_p: float,
+    task: Task | Dataset, policy: Speaker, past: Speaker, *, batch_size: int, group_size: int, top_p: float
 ) -> StatefulRollout:
   """Draws training problems and samples completions of `models['policy']` inside the nucleus of `past`.
 
   Args:
     task: where problems come from.
-    config: shape of both.
-    decoding: how to sample, without filters of its own.
+    policy: samples, without filters of its own.
+    past: whose nucleus it is: `models['past']`.
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
     top_p: in (0, 1], of the past policy.
@@ -141,12 +149,11 @@ def completions(
   Raises:
     ValueError: `group_size` does not divide `batch_size`, or there is another filter.
   """
-  check(decoding, top_p)
+  check(policy.decoding, top_p)
 
   def draw(models: Models, prompts: jax.Array, lengths: jax.Array, key: Key) -> Batch:
     return sample(
-        models, config, prompts, lengths, key, group_size=group_size, decoding=decoding, top_p=top_p,
-        greedy=False,
+        models, policy, past, prompts, lengths, key, group_size=group_size, top_p=top_p, greedy=False
     )
 
   return sampled(task, draw, batch_size=batch_size, group_size=group_size)

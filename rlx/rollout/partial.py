@@ -21,8 +21,9 @@ from rlx.engine import slots
 from rlx.engine.columns import window
 from rlx.engine.sample import Decoding
 from rlx.engine.slots import Bank, Queue
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.models.transformer import KV, TransformerConfig
+from rlx.models.transformer import KV
 from rlx.rollout.prompts import check_groups, columns_of
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
@@ -42,8 +43,7 @@ class Pool(NamedTuple):
 
 def partial_completions(
     task: Task | Dataset,
-    config: TransformerConfig,
-    decoding: Decoding,
+    policy: Speaker,
     *,
     batch_size: int,
     group_size: int,
@@ -55,8 +55,7 @@ def partial_completions(
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
     num_slots: rows that are decoded at a time.
@@ -77,7 +76,7 @@ def partial_completions(
         f'num_slots={num_slots}, max_age={max_age}, unfinished_groups={unfinished_groups}: the first two '
         f'must be at least 1, the last in 1..{num_groups}, the groups of a batch'
     )
-  empty = functools.partial(_empty_rows, group_size=group_size, max_tokens=decoding.max_tokens)
+  empty = functools.partial(_empty_rows, group_size=group_size, max_tokens=policy.decoding.max_tokens)
 
   def begin(key: Key) -> World:
     task_key, noise_key = jax.random.split(key)
@@ -91,13 +90,13 @@ def partial_completions(
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     pool, world = _fill(task, world, key, num_groups, unfinished_groups, empty)
     pool = _decode(
-        models['policy'], config, decoding, pool, world, num_slots=min(num_slots, pool.counts.size),
+        models['policy'], policy, pool, world, num_slots=min(num_slots, pool.counts.size),
         num_groups=num_groups, unfinished_groups=unfinished_groups, max_age=max_age,
     )
     whole = pool.ended.reshape(-1, group_size).all(axis=1)
     order = jnp.argsort(~whole, stable=True)
     finished, kept = (_take(pool, jnp.sort(part), group_size) for part in jnp.split(order, [num_groups]))
-    batch = _batch(finished, group_size, decoding, world['step'])
+    batch = _batch(finished, group_size, policy.decoding, world['step'])
     world = {**world, 'pool': kept._replace(age=kept.age + 1), 'step': world['step'] + 1}
     return batch, world
 
@@ -142,24 +141,24 @@ def _fill(task, world, key, num_groups, unfinished_groups, empty) -> tuple[Pool,
 
 
 def _decode(
-    params, config, decoding, pool: Pool, world, *, num_slots, num_groups, unfinished_groups, max_age
+    params, policy: Speaker, pool: Pool, world, *, num_slots, num_groups, unfinished_groups, max_age
 ) -> Pool:
   """The rows of the pool, further on: enough groups are whole, and so are all that may not wait."""
-  group_size = pool.counts.size // pool.number.size
-  bank, queue = _queue(params, config, decoding, pool, unfinished_groups * group_size)
+  model, decoding, group_size = policy.model, policy.decoding, pool.counts.size // pool.number.size
+  bank, queue = _queue(params, policy, pool, unfinished_groups * group_size)
   sequence_ids = (pool.number[:, None] * group_size + jnp.arange(group_size)[None]).reshape(-1)
   keys = jax.vmap(functools.partial(jax.random.fold_in, world['noise_key']))(sequence_ids)
   keys = jnp.concatenate([keys, keys[:1]])  # an empty slot draws too, for nothing
 
   def draw(hidden, sequence, count):
-    return engine.draw_tokens(params, config, decoding, keys[sequence], hidden, count)
+    return engine.draw_tokens(params, model, decoding, keys[sequence], hidden, count)
 
   def is_enough(state: slots.Slots) -> jax.Array:
     whole = state.ended[:-1].reshape(-1, group_size).all(axis=1)
     return (whole.sum() >= num_groups) & jnp.all(whole | (pool.age < max_age))
 
-  begun = slots.begin(config, bank, queue, num_slots=num_slots)
-  end = slots.run(params, config, bank, queue, begun, draw, decoding.is_eos, until=is_enough)
+  begun = slots.begin(model, bank, queue, num_slots=num_slots)
+  end = slots.run(params, model, bank, queue, begun, draw, decoding.is_eos, until=is_enough)
   tokens, logprobs, counts, ended = (x[:-1] for x in (end.tokens, end.logprobs, end.counts, end.ended))
   is_new = jnp.arange(decoding.max_tokens)[None] >= pool.counts[:, None]
   return pool._replace(
@@ -168,14 +167,15 @@ def _decode(
   )
 
 
-def _queue(params, config, decoding, pool: Pool, num_kept: int) -> tuple[Bank, Queue]:
+def _queue(params, policy: Speaker, pool: Pool, num_kept: int) -> tuple[Bank, Queue]:
   """The rows that have not ended: new ones go on from their prompt, others from all that they have."""
   prompts, lengths = pool.problems['prompts'], pool.problems['prompt_lengths']
-  num_groups, columns = prompts.shape[0], prompts.shape[1] + decoding.max_tokens
+  max_tokens = policy.decoding.max_tokens
+  num_groups, columns = prompts.shape[0], prompts.shape[1] + max_tokens
   group_size = pool.counts.size // num_groups
   prompt_lengths = jnp.repeat(lengths, group_size)
-  read = functools.partial(slots.read_prompts, params, config, columns=columns)
-  begun = jnp.pad(jnp.repeat(prompts, group_size, axis=0)[:num_kept], ((0, 0), (0, decoding.max_tokens)))
+  read = functools.partial(slots.read_prompts, params, policy.model, columns=columns)
+  begun = jnp.pad(jnp.repeat(prompts, group_size, axis=0)[:num_kept], ((0, 0), (0, max_tokens)))
   behind = window(pool.tokens[:num_kept], -prompt_lengths[:num_kept], columns)
   inside = jnp.arange(columns)[None] < prompt_lengths[:num_kept, None]
   begun = jnp.where(inside, begun, behind)
@@ -191,7 +191,7 @@ def _queue(params, config, decoding, pool: Pool, num_kept: int) -> tuple[Bank, Q
       length=jnp.sum(~pool.ended),
       beginnings=jnp.where(pool.counts > 0, num_groups + row, row // group_size),
       prompt_lengths=prompt_lengths,
-      budgets=jnp.full(row.size, decoding.max_tokens),
+      budgets=jnp.full(row.size, max_tokens),
       counts=pool.counts,
       tokens=pool.tokens,
       logprobs=pool.logprobs,

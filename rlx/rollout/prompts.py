@@ -1,6 +1,6 @@
 """Rollout functions of single-turn text: fresh problems, then samples or solutions.
 
-Problems come from a procedural task (`envs/text.py`) or from a data set (`envs/dataset.py`); both know how to
+Problems come from a procedural task (`envs/text.py`) or from a data set (`data/dataset.py`); both know how to
 `draw` problems and how to `demonstrate` their solutions.
 """
 
@@ -10,25 +10,21 @@ import jax
 import jax.numpy as jnp
 
 from rlx.data.dataset import Dataset
-from rlx.engine import sample as engine
 from rlx.engine import speculate
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.engine.speculate import Drafter, Speculation
 from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
 def completions(
-    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, *, batch_size: int, group_size: int,
-    num_slots: int,
+    task: Task | Dataset, policy: Speaker, *, batch_size: int, group_size: int, num_slots: int
 ) -> StatefulRollout:
   """Draws training problems and samples `group_size` completions of each from `models['policy']`.
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
     num_slots: rows that are decoded at a time, the next one taking the place of one that ends; 0 for all.
@@ -36,23 +32,41 @@ def completions(
     A `rollout` function; the columns of the problems are repeated for each row of their group.
   Raises:
     ValueError: `group_size` does not divide `batch_size`.
+
+  >>> from rlx.engine.sample import Decoding
+  >>> from rlx.engine.speaker import Scoring
+  >>> from rlx.envs.sorting import sorting
+  >>> from rlx.models.families import gpt2
+  >>> task = sorting(length=3, held_out_share=0.1)
+  >>> model = gpt2(
+  ...     task, num_layers=1, width=8, num_heads=2, context_length=16, dtype='float32', remat=False,
+  ...     attention='reference',
+  ... )
+  >>> decoding = Decoding(
+  ...     max_tokens=4, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
+  ...     eos_ids=task.eos_ids, pad_id=task.pad_id,
+  ... )
+  >>> policy = Speaker(model=model, decoding=decoding, scoring=Scoring(chunk_tokens=64, packing=None))
+  >>> rollout = completions(task, policy, batch_size=6, group_size=3, num_slots=0)
+  >>> init_key, world_key, key = jax.random.split(jax.random.key(0), 3)
+  >>> batch, world = rollout({'policy': model.init(init_key)}, rollout.begin(world_key), key)
+  >>> batch['groups'].tolist()
+  [0, 0, 0, 1, 1, 1]
   """
   return _completions(
-      task, config, decoding, lambda models: None, batch_size=batch_size, group_size=group_size,
-      num_slots=num_slots,
+      task, policy, lambda models: None, batch_size=batch_size, group_size=group_size, num_slots=num_slots
   )
 
 
 def guessed_completions(
-    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, *, batch_size: int, group_size: int,
-    num_slots: int, ngram: int, draft_tokens: int, max_live: int,
+    task: Task | Dataset, policy: Speaker, *, batch_size: int, group_size: int, num_slots: int, ngram: int,
+    draft_tokens: int, max_live: int,
 ) -> StatefulRollout:
   """The same completions in fewer steps, where rows repeat themselves or their prompts (`speculate.ngram`).
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     batch_size: as for `completions`.
     group_size: as for `completions`.
     num_slots: as for `completions`, but not 0.
@@ -66,22 +80,21 @@ def guessed_completions(
   """
   drafter = speculate.ngram(longest=ngram)
   return _speculative(
-      task, config, decoding, lambda models: drafter, batch_size=batch_size, group_size=group_size,
+      task, policy, lambda models: drafter, batch_size=batch_size, group_size=group_size,
       num_slots=num_slots, draft_tokens=draft_tokens, max_live=max_live,
   )
 
 
 def drafted_completions(
-    task: Task | Dataset, config: TransformerConfig, drafter_config: TransformerConfig, decoding: Decoding, *,
-    batch_size: int, group_size: int, num_slots: int, draft_tokens: int, max_live: int,
+    task: Task | Dataset, policy: Speaker, drafter: Speaker, *, batch_size: int, group_size: int,
+    num_slots: int, draft_tokens: int, max_live: int,
 ) -> StatefulRollout:
-  """The same completions in fewer steps, with guesses of `models['drafter']` (`speculate.model`).
+  """The same completions in fewer steps, with guesses of `models['drafter']` (`speculate.by_model`).
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    drafter_config: shape of the drafter.
-    decoding: how to sample.
+    policy: samples.
+    drafter: guesses; it has the policy's vocabulary, and its decoding is not used.
     batch_size: as for `completions`.
     group_size: as for `completions`.
     num_slots: as for `completions`, but not 0.
@@ -93,31 +106,31 @@ def drafted_completions(
     ValueError: `group_size` does not divide `batch_size`, or a number of the speculation is out of range.
   """
   return _speculative(
-      task, config, decoding, lambda models: speculate.model(models['drafter'], drafter_config),
+      task, policy, lambda models: speculate.by_model(models['drafter'], drafter.model),
       batch_size=batch_size, group_size=group_size, num_slots=num_slots, draft_tokens=draft_tokens,
       max_live=max_live,
   )
 
 
 def _speculative(
-    task, config, decoding, drafter_of: Callable[[Models], Drafter], *, batch_size, group_size, num_slots,
+    task, policy: Speaker, drafter_of: Callable[[Models], Drafter], *, batch_size, group_size, num_slots,
     draft_tokens, max_live,
 ) -> StatefulRollout:
   speculate.check(num_slots=num_slots, draft_tokens=draft_tokens, max_live=max_live)
   return _completions(
-      task, config, decoding, lambda models: Speculation(drafter_of(models), draft_tokens, max_live),
+      task, policy, lambda models: Speculation(drafter_of(models), draft_tokens, max_live),
       batch_size=batch_size, group_size=group_size, num_slots=num_slots,
   )
 
 
 def _completions(
-    task, config, decoding, speculation: Callable[[Models], Speculation | None], *, batch_size, group_size,
+    task, policy: Speaker, speculation: Callable[[Models], Speculation | None], *, batch_size, group_size,
     num_slots,
 ) -> StatefulRollout:
   def sample(models: Models, prompts: jax.Array, lengths: jax.Array, key: Key) -> Batch:
-    return engine.sample(
-        models['policy'], config, prompts, lengths, key, group_size=group_size, decoding=decoding,
-        num_slots=num_slots, speculation=speculation(models),
+    return policy.sample(
+        models['policy'], prompts, lengths, key, group_size=group_size, num_slots=num_slots,
+        speculation=speculation(models),
     )
 
   return sampled(task, sample, batch_size=batch_size, group_size=group_size)
@@ -166,26 +179,26 @@ def check_groups(batch_size: int, group_size: int) -> int:
   return batch_size // group_size
 
 
-def check_solutions(task: Task | Dataset, decoding: Decoding) -> None:
+def check_solutions(task: Task | Dataset, policy: Speaker) -> None:
   """Raises `ValueError` where a solution is longer than the actions that are scored."""
-  if task.action_columns > decoding.max_tokens:
+  if task.action_columns > policy.decoding.max_tokens:
     raise ValueError(
-        f'solutions take up to {task.action_columns} tokens, but decoding.max_tokens={decoding.max_tokens} '
-        'are scored; raise it'
+        f'solutions take up to {task.action_columns} tokens, but decoding.max_tokens='
+        f'{policy.decoding.max_tokens} are scored; raise it'
     )
 
 
-def solutions(task: Task | Dataset, decoding: Decoding, *, batch_size: int) -> StatefulRollout:
+def solutions(task: Task | Dataset, policy: Speaker, *, batch_size: int) -> StatefulRollout:
   """Draws training problems with their solutions as the actions, for supervised stages.
 
   Args:
     task: where problems come from.
-    decoding: as the scorer's.
+    policy: scores them.
     batch_size: rows B of the batch.
   Raises:
     ValueError: a solution is longer than the actions that are scored.
   """
-  check_solutions(task, decoding)
+  check_solutions(task, policy)
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     del models

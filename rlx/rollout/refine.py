@@ -15,23 +15,21 @@ import jax.numpy as jnp
 from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine.columns import window
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
 from rlx.rollout.prompts import check_groups, columns_of
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
 def rounds(
-    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, *, batch_size: int, group_size: int,
-    num_slots: int, num_rounds: int, distil: Callable,
+    task: Task | Dataset, policy: Speaker, *, batch_size: int, group_size: int, num_slots: int,
+    num_rounds: int, distil: Callable,
 ) -> StatefulRollout:
   """Draws training problems, and samples `num_rounds` rounds of `group_size` drafts of each.
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample each draft.
+    policy: samples each draft.
     batch_size: rows B of the batch, of all rounds together.
     group_size: M, drafts of a problem in a round; `group_size * num_rounds` divides `batch_size`.
     num_slots: as for `prompts.completions`.
@@ -49,7 +47,7 @@ def rounds(
   if num_rounds < 1:
     raise ValueError(f'num_rounds={num_rounds} must be at least 1')
   num_prompts = check_groups(batch_size, group_size * num_rounds)
-  drafted = jax.ShapeDtypeStruct((num_prompts, group_size, decoding.max_tokens), jnp.int32)
+  drafted = jax.ShapeDtypeStruct((num_prompts, group_size, policy.decoding.max_tokens), jnp.int32)
   room = jax.eval_shape(distil, drafted)[0].shape[1] if num_rounds > 1 else 0
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
@@ -58,16 +56,15 @@ def rounds(
     prompts, lengths = jnp.pad(problems['prompts'], ((0, 0), (0, room))), problems['prompt_lengths']
     columns, parts = columns_of(problems, group_size), []
     for index, round_key in enumerate(keys):
-      batch = engine.sample(
-          models['policy'], config, prompts, lengths, round_key, group_size=group_size, decoding=decoding,
-          num_slots=num_slots,
+      batch = policy.sample(
+          models['policy'], prompts, lengths, round_key, group_size=group_size, num_slots=num_slots
       )
       parts.append({
           **columns, **batch, 'groups': batch['groups'] + index * num_prompts,
           'rounds': jnp.full_like(batch['groups'], index),
       })
       if index + 1 < num_rounds:
-        drafts = engine.completions_of(batch, decoding).reshape(num_prompts, group_size, -1)
+        drafts = engine.completions_of(batch, policy.decoding).reshape(num_prompts, group_size, -1)
         prompts, lengths = with_workspace(problems, *distil(drafts))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts), world
 

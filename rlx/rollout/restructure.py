@@ -9,18 +9,16 @@ filtered. The reward is asked inside the rollout, so it must be one that compile
 import jax
 import jax.numpy as jnp
 
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
 from rlx.rollout.inject import Prompts, asker, form_of, padded, width
 from rlx.rollout.prompts import check_groups
 from rlx.types import Annotate, Batch, Key, Models, StatefulRollout, World
 
 
 def restructured(
-    task: Task, config: TransformerConfig, decoding: Decoding, reward: Annotate, *, batch_size: int,
-    group_size: int, num_slots: int, num_restructured: int, hard_form: str, medium_form: str, hard_max: float,
-    medium_max: float,
+    task: Task, policy: Speaker, reward: Annotate, *, batch_size: int, group_size: int, num_slots: int,
+    num_restructured: int, hard_form: str, medium_form: str, hard_max: float, medium_max: float,
 ) -> StatefulRollout:
   """Samples of problems, and of rewritten ones where they were hard or medium.
 
@@ -28,8 +26,7 @@ def restructured(
 
   Args:
     task: where problems come from, in the forms named below.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     reward: that of the run, in [0, 1]; it has to compile.
     batch_size: rows B of the batch, those of rewritten problems included.
     group_size: samples of a problem, and of a rewritten one; divides `batch_size`.
@@ -56,7 +53,7 @@ def restructured(
     )
   if not 0 <= hard_max <= medium_max <= 1:
     raise ValueError(f'hard_max={hard_max}, medium_max={medium_max}: need 0 <= hard_max <= medium_max <= 1')
-  ask = asker(config, decoding, reward, group_size=group_size, num_slots=num_slots)
+  ask = asker(policy, reward, group_size=group_size, num_slots=num_slots)
 
   def rewritten(problems: Batch, hard: jax.Array, medium: jax.Array) -> Prompts:
     own, other, easier = (

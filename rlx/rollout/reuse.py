@@ -15,9 +15,8 @@ import jax.numpy as jnp
 
 from rlx.controllers.memory import stateful
 from rlx.data.dataset import Dataset
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
 from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World
 
 PAST = 'past'  # the name of the rows in `world`
@@ -74,25 +73,19 @@ def with_past(rollout: Rollout, *, past_steps: int, batch_size: int) -> Stateful
 
 
 def reusing(
-    task: Task | Dataset,
-    config: TransformerConfig,
-    decoding: Decoding,
-    *,
-    fresh: Callable[[Task | Dataset, TransformerConfig, Decoding], Rollout],
-    past_steps: int,
-    batch_size: int,
+    task: Task | Dataset, policy: Speaker, *, fresh: Callable[[Task | Dataset, Speaker], Rollout],
+    past_steps: int, batch_size: int,
 ) -> StatefulRollout:
-  """`with_past` for a config, where the rollout of the fresh rows is a section of its own.
+  """`with_past` for a model, where the rollout of the fresh rows is a section of its own.
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample.
-    fresh: `(task, config, decoding) -> rollout`, such as `prompts.completions`.
+    policy: samples.
+    fresh: `(task, policy) -> rollout`, such as `prompts.completions`.
     past_steps: as for `with_past`.
     batch_size: as for `with_past`: all rows, those that come back too.
   """
-  return with_past(fresh(task, config, decoding), past_steps=past_steps, batch_size=batch_size)
+  return with_past(fresh(task, policy), past_steps=past_steps, batch_size=batch_size)
 
 
 def _joined(fresh: Batch, past: World) -> Batch:

@@ -13,10 +13,8 @@ import jax.numpy as jnp
 
 from rlx.controllers import allocation, schedules
 from rlx.data.dataset import Dataset
-from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.models.transformer import TransformerConfig
 from rlx.rewards.host import check_compiles
 from rlx.rollout.inject import asker
 from rlx.rollout.prompts import check_groups
@@ -24,9 +22,8 @@ from rlx.types import Annotate, Batch, Key, Models, StatefulRollout, World
 
 
 def until_settled(
-    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, reward: Annotate, *,
-    batch_size: int, group_size: int, num_slots: int, round_rows: int, num_rounds: int, positives_min: int,
-    negatives_min: int,
+    task: Task | Dataset, policy: Speaker, reward: Annotate, *, batch_size: int, group_size: int,
+    num_slots: int, round_rows: int, num_rounds: int, positives_min: int, negatives_min: int,
 ) -> StatefulRollout:
   """Samples a problem until it has enough right and wrong rows, and keeps a balanced group of those.
 
@@ -36,8 +33,7 @@ def until_settled(
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     reward: that of the run, 1 for right and 0 for wrong; it has to compile.
     batch_size: rows B of the batch.
     group_size: rows that are kept of a problem; divides `batch_size`.
@@ -75,7 +71,7 @@ def until_settled(
           positives, negatives, positives_min=positives_min, negatives_min=negatives_min
       )
       place = allocation.expand(allocation.evenly(open_, round_rows), round_rows)
-      rows = _asked(models, config, decoding, reward, problems, place, key, num_slots)
+      rows = _asked(models, policy, reward, problems, place, key, num_slots)
       right = jax.ops.segment_sum((rows['rewards'] > 0).astype(jnp.int32), place, num_segments=num_prompts)
       total = jax.ops.segment_sum(jnp.ones_like(place), place, num_segments=num_prompts)
       # A round after the last problem is settled deals to all, for shapes are static: it does not count.
@@ -91,13 +87,12 @@ def until_settled(
   return StatefulRollout(begin=task.begin, draw=rollout, data=task.data)
 
 
-def _asked(models, config, decoding, reward, problems, place, key, num_slots) -> Batch:
+def _asked(models, policy, reward, problems, place, key, num_slots) -> Batch:
   """Rewarded rows, those of each problem as `place` says."""
   sample_key, reward_key = jax.random.split(key)
   prompts, lengths = problems['prompts'][place], problems['prompt_lengths'][place]
-  rows = engine.sample(
-      models['policy'], config, prompts, lengths, sample_key, group_size=1, decoding=decoding,
-      num_slots=num_slots,
+  rows = policy.sample(
+      models['policy'], prompts, lengths, sample_key, group_size=1, num_slots=num_slots
   )
   columns = {k: v[place] for k, v in problems.items() if k not in ('prompts', 'prompt_lengths')}
   return reward(models, {**columns, **rows, 'groups': place}, reward_key)
@@ -124,9 +119,8 @@ def _balanced(rows: Batch, known, key, group_size: int, batch_size: int) -> Batc
 
 
 def within_band(
-    task: Task | Dataset, config: TransformerConfig, decoding: Decoding, reward: Annotate, *,
-    batch_size: int, group_size: int, num_slots: int, round_groups: int, num_rounds: int, low: float,
-    high: float,
+    task: Task | Dataset, policy: Speaker, reward: Annotate, *, batch_size: int, group_size: int,
+    num_slots: int, round_groups: int, num_rounds: int, low: float, high: float,
 ) -> StatefulRollout:
   """Fills the batch with groups whose accuracy is neither too low nor too high, sampling until it is full.
 
@@ -134,8 +128,7 @@ def within_band(
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     reward: that of the run, in [0, 1]; it has to compile.
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
@@ -158,7 +151,7 @@ def within_band(
     )
   if not 0 <= low <= high <= 1:
     raise ValueError(f'low={low}, high={high}: need 0 <= low <= high <= 1')
-  ask = asker(config, decoding, reward, group_size=group_size, num_slots=num_slots)
+  ask = asker(policy, reward, group_size=group_size, num_slots=num_slots)
 
   def one(models, world, data, key):
     problem_key, ask_key = jax.random.split(key)

@@ -11,10 +11,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.skills import SkillTask
-from rlx.models.transformer import TransformerConfig
 from rlx.names import fill
 from rlx.rollout import curriculum
 from rlx.rollout.inject import without_forms
@@ -23,9 +21,8 @@ from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
 def synthesised(
-    task: SkillTask, config: TransformerConfig, decoding: Decoding, *, num_problems: int, batch_size: int,
-    group_size: int, num_slots: int, num_synthetic: int, min_steps: int, max_steps: int, failures: Callable,
-    keep: float,
+    task: SkillTask, policy: Speaker, *, num_problems: int, batch_size: int, group_size: int, num_slots: int,
+    num_synthetic: int, min_steps: int, max_steps: int, failures: Callable, keep: float,
 ) -> StatefulRollout:
   """Samples of seed problems, and of problems made of the skills that fail.
 
@@ -33,8 +30,7 @@ def synthesised(
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     num_problems: N, seed problems; so many are made, always the same.
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
@@ -73,9 +69,9 @@ def synthesised(
     is_made = (jnp.arange(num_groups) < num_synthetic) & weights.any()
     choose = lambda x, y: jnp.where(is_made.reshape(-1, *[1] * (x.ndim - 1)), x, y[rows])
     drawn = jax.tree.map(choose, made, {name: jnp.asarray(x) for name, x in problems.items()})
-    batch = engine.sample(
-        models['policy'], config, drawn['prompts'], drawn['prompt_lengths'], sample_key,
-        group_size=group_size, decoding=decoding, num_slots=num_slots,
+    batch = policy.sample(
+        models['policy'], drawn['prompts'], drawn['prompt_lengths'], sample_key, group_size=group_size,
+        num_slots=num_slots,
     )
     each = lambda x: jnp.repeat(x, group_size)
     columns = {'rows': each(jnp.where(is_made, num_problems, rows)), 'synthesis/made': each(is_made)}

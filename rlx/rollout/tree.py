@@ -19,10 +19,9 @@ from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine import slots
 from rlx.engine.columns import window
-from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.models import transformer
-from rlx.models.transformer import KV, TransformerConfig
+from rlx.models.transformer import KV, Params
 from rlx.rollout.prompts import check_groups, columns_of
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
@@ -33,8 +32,7 @@ _ROUNDING = 1e-5  # of an entropy, in nats
 
 def segments(
     task: Task | Dataset,
-    config: TransformerConfig,
-    decoding: Decoding,
+    policy: Speaker,
     *,
     batch_size: int,
     group_size: int,
@@ -53,8 +51,7 @@ def segments(
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     batch_size: rows B of the batch.
     group_size: rows a prompt; divides `batch_size`.
     segment_tokens: length of a segment.
@@ -85,19 +82,16 @@ def segments(
   while counts[-1] < group_size:
     counts.append(min(counts[-1] * branching, group_size))
   stops = functools.partial(
-      _is_to_stop, decoding=decoding, segment_tokens=segment_tokens, repeated_tokens=repeated_tokens,
-      least_logprob=least_logprob,
+      _is_to_stop, segment_tokens=segment_tokens, repeated_tokens=repeated_tokens, least_logprob=least_logprob
   )
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, sample_key = jax.random.split(key)
     problems, world = task.draw(world, problem_key, num_prompts)
     prompts, lengths = problems['prompts'], problems['prompt_lengths']
-    engine.check_context(config, decoding, prompts.shape[1])
-    grow = functools.partial(
-        _segment, models['policy'], config, decoding, segment_tokens=segment_tokens, stops=stops
-    )
-    state = _plant(models['policy'], config, decoding, prompts, lengths, counts[0], segment_tokens)
+    engine.check_context(policy.model, policy.decoding, prompts.shape[1])
+    grow = functools.partial(_segment, models['policy'], policy, segment_tokens=segment_tokens, stops=stops)
+    state = _plant(models['policy'], policy, prompts, lengths, counts[0], segment_tokens)
     for depth, places in enumerate(counts[1:]):
       state = grow(state, jax.random.fold_in(sample_key, depth))
       state = _branch(state, places, num_prompts, segment_tokens, uncertainty)
@@ -105,7 +99,7 @@ def segments(
     state = jax.lax.while_loop(
         lambda state: ~jnp.all(state.done), functools.partial(grow, key=last_key), state
     )
-    rows = _tree_rows(state, prompts, group_size, decoding, segment_tokens)
+    rows = _tree_rows(state, prompts, group_size, policy.decoding, segment_tokens)
     return {**columns_of(problems, group_size), **rows}, world
 
   return StatefulRollout(begin=task.begin, draw=rollout, data=task.data)
@@ -128,11 +122,11 @@ class _Growing(NamedTuple):
   sampled: jax.Array  # [] int32, tokens decoded
 
 
-def _plant(params, config, decoding, prompts, lengths, branches, segment_tokens) -> _Growing:
+def _plant(params, policy: Speaker, prompts, lengths, branches, segment_tokens) -> _Growing:
   """The prompts, `branches` rows each."""
-  columns = prompts.shape[1] + decoding.max_tokens
-  bank = slots.read_prompts(params, config, prompts, lengths, columns=columns)
-  num_rows, max_tokens = prompts.shape[0] * branches, decoding.max_tokens
+  num_rows, max_tokens = prompts.shape[0] * branches, policy.decoding.max_tokens
+  columns = prompts.shape[1] + max_tokens
+  bank = slots.read_prompts(params, policy.model, prompts, lengths, columns=columns)
   spread = lambda x, axis: jnp.repeat(x, branches, axis=axis)
   blank = lambda dtype: jnp.zeros((num_rows, max_tokens), dtype)
   hidden = spread(bank.hidden, 0)
@@ -146,9 +140,10 @@ def _plant(params, config, decoding, prompts, lengths, branches, segment_tokens)
 
 
 def _segment(
-    params, config, decoding: Decoding, state: _Growing, key: Key, *, segment_tokens: int, stops
+    params, policy: Speaker, state: _Growing, key: Key, *, segment_tokens: int, stops
 ) -> _Growing:
   """One more segment of all rows that go on; then some are stopped."""
+  model, decoding = policy.model, policy.decoding
   rows = jnp.arange(state.counts.shape[0])
   keys = jax.vmap(functools.partial(jax.random.fold_in, key))(rows)
   limits = jnp.minimum((state.counts // segment_tokens + 1) * segment_tokens, decoding.max_tokens)
@@ -162,14 +157,12 @@ def _segment(
 
   def step(state: _Growing) -> _Growing:
     going = ~state.done & (state.counts < limits)
-    tokens, logprobs = engine.draw_tokens(params, config, decoding, keys, state.hidden, state.counts)
-    adjusted = engine.adjusted_logits(params, config, decoding, state.hidden, state.counts)
+    tokens, logprobs = engine.draw_tokens(params, model, decoding, keys, state.hidden, state.counts)
+    adjusted = engine.adjusted_logits(params, model, decoding, state.hidden, state.counts)
     place = jnp.where(going, state.counts, decoding.max_tokens)
     write = lambda array, x: array.at[rows, place].set(x, mode='drop')
     # A row that waits decodes too, for nothing: what it writes lies where its next token will.
-    hidden, cache = transformer.decode_rows(
-        params, config, tokens[:, None], state.lengths + state.counts, state.cache
-    )
+    hidden, cache = model.decode_rows(params, tokens[:, None], state.lengths + state.counts, state.cache)
     ends = going & decoding.is_eos(tokens)
     return state._replace(
         hidden=jnp.where(going[:, None], hidden[:, 0], state.hidden),
@@ -193,7 +186,7 @@ def _entropy(logits):
   return -jnp.sum(jnp.where(logprobs > -jnp.inf, jnp.exp(logprobs) * logprobs, 0), axis=-1)
 
 
-def _is_to_stop(state: _Growing, *, decoding, segment_tokens, repeated_tokens, least_logprob):
+def _is_to_stop(state: _Growing, *, segment_tokens, repeated_tokens, least_logprob):
   """[R] bool: rows that repeat themselves, or that the policy itself found unlikely."""
   mean = _segment_mean(state.logprobs, state.counts, segment_tokens)
   stop = mean < least_logprob
@@ -280,8 +273,7 @@ def _tree_rows(state: _Growing, prompts, group_size, decoding, segment_tokens) -
 
 def explore(
     task: Task | Dataset,
-    config: TransformerConfig,
-    decoding: Decoding,
+    policy: Speaker,
     *,
     batch_size: int,
     group_size: int,
@@ -294,8 +286,7 @@ def explore(
 
   Args:
     task: where problems come from.
-    config: shape of the policy.
-    decoding: how to sample.
+    policy: samples.
     batch_size: rows B of the batch.
     group_size: rows a prompt; divides `batch_size`.
     first_rows: rows that are sampled from the prompt, 1 in the paper.
@@ -322,13 +313,12 @@ def explore(
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, sample_key, *round_keys = jax.random.split(key, 2 + num_rounds)
-    policy = models['policy']
+    params = models['policy']
     problems, world = task.draw(world, problem_key, num_prompts)
-    meanings = policy['embedding'] if classes is None else classes
-    uncertain = functools.partial(entropies, policy, config, decoding=decoding, meanings=meanings)
-    batch = engine.sample(
-        policy, config, problems['prompts'], problems['prompt_lengths'], sample_key, group_size=first_rows,
-        decoding=decoding,
+    meanings = params['embedding'] if classes is None else classes
+    uncertain = functools.partial(entropies, params, policy, meanings=meanings)
+    batch = policy.sample(
+        params, problems['prompts'], problems['prompt_lengths'], sample_key, group_size=first_rows
     )
     entropy, sampled = uncertain(batch), batch['action_mask'].sum()
     for round_key in round_keys:
@@ -337,7 +327,7 @@ def explore(
           entropy, batch['action_mask'].sum(axis=1), pick_key, num_prompts=num_prompts, num=rows_per_round,
           epsilon=epsilon,
       )
-      more = branch_at(policy, config, batch, rows, cuts, branch_key, decoding=decoding)
+      more = branch_at(params, policy, batch, rows, cuts, branch_key)
       sampled += more['action_mask'].sum() - cuts.sum()
       entropy = _merge(entropy, uncertain(more), num_prompts)
       batch = jax.tree.map(functools.partial(_merge, num_prompts=num_prompts), batch, more)
@@ -348,33 +338,26 @@ def explore(
 
 
 def branch_at(
-    params: transformer.Params,
-    config: TransformerConfig,
-    batch: Batch,
-    rows: jax.Array,
-    cuts: jax.Array,
-    key: Key,
-    *,
-    decoding: Decoding,
+    params: Params, policy: Speaker, batch: Batch, rows: jax.Array, cuts: jax.Array, key: Key
 ) -> Batch:
   """New rows that begin as given rows do and go on by themselves.
 
   Args:
     params: of the policy.
-    config: its shape.
-    batch: rows of the sampler, with room for `decoding.max_tokens` actions.
+    policy: as the rows were sampled with.
+    batch: rows of the sampler, with room for the `max_tokens` of its decoding.
     rows: [N] int32, which rows to begin as.
     cuts: [N] int32, how many of their actions are kept; fewer than the row has.
     key: the noise; new row n draws by its number n.
-    decoding: as it was sampled with.
   Returns:
     N rows with the standard keys of the sampler. What is kept counts as actions, with the log-probs that it
     was sampled with; the prompts and groups are those of the rows.
   """
+  model, decoding = policy.model, policy.decoding
   num, length = rows.shape[0], batch['tokens'].shape[1]
   kept = jax.tree.map(lambda x: x[rows], {k: batch[k] for k in ('tokens', 'sampler_logprobs')})
   lengths = batch['prompt_lengths'][rows]
-  bank = slots.read_prompts(params, config, kept['tokens'], lengths + cuts, columns=length)
+  bank = slots.read_prompts(params, model, kept['tokens'], lengths + cuts, columns=length)
   keep = lambda x: jnp.where(
       jnp.arange(decoding.max_tokens)[None] < cuts[:, None], window(x, lengths, decoding.max_tokens), 0
   )
@@ -384,9 +367,9 @@ def branch_at(
       budgets=budgets, counts=cuts, tokens=keep(kept['tokens']), logprobs=keep(kept['sampler_logprobs']),
   )
   keys = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(num + 1))  # one for empty slots
-  draw = lambda hidden, row, count: engine.draw_tokens(params, config, decoding, keys[row], hidden, count)
-  begun = slots.begin(config, bank, queue, num_slots=num)
-  end = slots.run(params, config, bank, queue, begun, draw, decoding.is_eos)
+  draw = lambda hidden, row, count: engine.draw_tokens(params, model, decoding, keys[row], hidden, count)
+  begun = slots.begin(model, bank, queue, num_slots=num)
+  end = slots.run(params, model, bank, queue, begun, draw, decoding.is_eos)
   columns = jnp.arange(length - decoding.max_tokens)[None]
   prompts = jnp.where(columns < lengths[:, None], kept['tokens'][:, : columns.size], decoding.pad_id)
   branched = engine.as_rows(prompts, lengths, 1, end.tokens[:-1], end.logprobs[:-1], budgets, decoding)
@@ -442,22 +425,16 @@ def semantic_entropy(logits: jax.Array, meanings: jax.Array) -> jax.Array:
   return _entropy(logits) * jnp.maximum(1 - alike, 0)
 
 
-def entropies(
-    params: transformer.Params,
-    config: TransformerConfig,
-    batch: Batch,
-    *,
-    decoding: Decoding,
-    meanings: jax.Array,
-) -> jax.Array:
+def entropies(params: Params, policy: Speaker, batch: Batch, *, meanings: jax.Array) -> jax.Array:
   """[B, max_tokens]: `semantic_entropy` at each action of the rows, one column of logits at a time."""
-  hidden, _ = transformer.forward(params, config, batch['tokens'])
+  model, decoding = policy.model, policy.decoding
+  hidden, _ = model.forward(params, batch['tokens'])
   hidden = window(hidden, batch['prompt_lengths'] - 1, decoding.max_tokens)
 
   def column(x):
     hidden, count = x
     counts = jnp.broadcast_to(count, hidden.shape[:1])
-    return semantic_entropy(engine.adjusted_logits(params, config, decoding, hidden, counts), meanings)
+    return semantic_entropy(engine.adjusted_logits(params, model, decoding, hidden, counts), meanings)
 
   return jax.lax.map(column, (jnp.moveaxis(hidden, 1, 0), jnp.arange(decoding.max_tokens))).T
 

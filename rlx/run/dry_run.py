@@ -3,8 +3,8 @@
 import jax
 
 from rlx import sharding
-from rlx.config import Run
 from rlx.run import train
+from rlx.run.stages import Run
 
 
 def dry_run(run: Run) -> str:
@@ -15,7 +15,7 @@ def dry_run(run: Run) -> str:
   of `steps_per_dispatch` steps is a lower bound.
 
   Args:
-    run: from `config.build`.
+    run: from `build`.
   """
   mesh = ' x '.join(f'{axis}={size}' for axis, size in run.mesh.shape.items())
   lines = [f'mesh        {mesh} ({jax.devices()[0].device_kind}), population {run.population}']
@@ -27,13 +27,22 @@ def dry_run(run: Run) -> str:
 
 
 def _stage_lines(run, stage) -> list[str]:
-  state = train.abstract_state(run, run.stages.index(stage))
-  per_device = lambda tree: _mib(sharding.bytes_per_device(tree, run.mesh))
-  for_part = lambda tree: f'{_millions(tree)} M numbers, {per_device(tree)} a device'
-  lines = [f'  {name:<22}{for_part(state.params[name])} (trained)' for name in state.params]
-  lines += [f'  {name:<22}{for_part(state.slow[name])} (lagging)' for name in state.slow]
-  lines += [f'  {"optimizer":<22}{for_part(state.opt_state)}', f'  {"whole state":<22}{for_part(state)}']
-  for program in train.trace(run, stage, state):
+  state, frozen = train.abstract_state(run, run.stages.index(stage))
+  place = lambda tree: sharding.state_shardings(tree, run.mesh, stage.axes)
+
+  def line(label: str, tree, places) -> str:
+    per_device = sharding.bytes_per_device(tree, places)
+    return f'  {label:<22}{_millions(tree)} M numbers, {_mib(per_device)} a device'
+
+  def of_models(models, what: str) -> list[str]:
+    places = place(models)
+    return [f'{line(name, models[name], places[name])} ({what})' for name in models]
+
+  lines = of_models(state.params, 'trained') + of_models(state.slow, 'lagging')
+  lines += of_models(frozen, 'frozen, in no checkpoint')
+  lines.append(line('optimizer', state.opt_state, place(state.opt_state)))
+  lines.append(line('whole state', state, place(state)))
+  for program in train.trace(stage, state, frozen):
     lines += _program_lines(program.lower().compile())
   return lines
 

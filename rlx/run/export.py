@@ -1,47 +1,41 @@
 """What other tools can load of a run: a Hugging Face directory, or PEFT adapters beside their base."""
 
-import logging
-import os
 from pathlib import Path
 
-from rlx.config import Run
 from rlx.errors import ConfigError
-from rlx.models import hf, lora
-from rlx.types import State
+from rlx.run.stages import Run
+from rlx.types import Models
 
-_logger = logging.getLogger(__name__)
 
-def export(run: Run, state: State, stage: int, directory: Path) -> tuple[Path, ...]:
-  """Writes the policy of a state, if its model came from a Hugging Face directory.
+def export(run: Run, models: Models, stage: int, directory: Path) -> tuple[Path, ...]:
+  """Writes the models that a stage trains, as far as each can be saved for others.
+
+  The model `policy` is written into the directory itself, others into a folder of their name.
 
   Args:
-    run: from `config.build`.
-    state: of the stage.
+    run: from `build`.
+    models: own parameters of those of the stage, the frozen ones with them.
     stage: its index.
-    directory: gets `model/` (all weights, adapters merged into them) and, of a LoRA run, `adapter/` where
-      PEFT's format can express it. What stands there from an earlier export is replaced.
+    directory: gets `model/` (all weights, adapters merged into them) and, of a LoRA, `adapter/` where PEFT's
+      format can express it. What stands there from an earlier export is replaced.
   Returns:
-    The directories that were written; none for a model that is described by the config alone.
+    The directories that were written; none for models that are described by the config alone.
   Raises:
-    ConfigError: something else than an earlier export stands in `model/`.
+    ConfigError: something else than an earlier export stands there.
   """
-  if run.model is None or run.config.model.name != 'hf' or run.population > 1:
-    return ()
-  source, how = run.config.model.directory, run.stages[stage].lora
-  model, adapter = Path(directory) / 'model', Path(directory) / 'adapter'
-  adapters = state.params.get('adapters')
-  policy = state.models['policy'] if how is None else lora.merge(state.slow['base'], adapters, how)
-  try:
-    hf.export(source, model, policy, run.model)
-  except ValueError as error:
-    raise ConfigError(str(error)) from error
-  if how is None:
-    return (model,)
-  try:
-    lora.save_peft(
-        adapter, adapters, how, run.model, family=hf.family_of(source), base_model=os.path.abspath(source)
-    )
-  except ValueError as error:  # some adapters are more than PEFT can say; the merged model is there
-    _logger.warning(f'{adapter} is left out: {error}')
-    return (model,)
-  return model, adapter
+  at = run.stages[stage]
+  written: tuple[Path, ...] = ()
+  if run.population > 1:
+    return written
+  shown = at.view(models)
+  for name in at.trained:
+    kind = at.kind(name)
+    if kind.model.save is None:
+      continue
+    folder = Path(directory) if name == 'policy' else Path(directory) / name
+    bases = {role: shown[asked] for role, asked in kind.roles.items() if asked in shown}
+    try:
+      written += kind.model.save(folder, models[name], bases)
+    except ValueError as error:
+      raise ConfigError(str(error)) from error
+  return written

@@ -7,6 +7,7 @@ when the first curve is drawn, and without pyplot: no window, no global state.
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
+import functools
 import html
 import io
 import itertools
@@ -18,8 +19,9 @@ import numpy as np
 
 from rlx.run.writers import Path, format_seconds, read_metrics, write_atomically
 
-ACCURACY, REWARD, LOSS = 'eval/accuracy', 'reward/mean', 'loss/total'
-RETURN, TRAINING_RETURN = 'eval/return', 'episode/return'
+REWARD, LOSS, TRAINING_RETURN = 'reward/mean', 'loss/total', 'episode/return'
+ACCURACY, SCORE = 'accuracy', 'score'  # what the headline of a run is drawn as: a share, or any other number
+_CALLED = {'accuracy': 'held-out accuracy', 'return': 'return of an episode', 'nll': 'held-out loss'}
 
 _ACCURACY_COLOR, _REWARD_COLOR, _LOSS_COLOR = '#1f4e9e', '#c8701a', '#5f6b7a'
 _STAGE_COLORS = ('#f3f6fb', '#e6edf7')
@@ -28,27 +30,34 @@ _TEXT_COLOR, _FAINT_COLOR = '#1d2430', '#667085'
 Rows = list[dict[str, Any]]
 
 
-def write_curve(workdir: Path, *, title: str) -> pathlib.Path:
-  """Draws the held-out accuracy and the training reward of a run over all its stages.
+def called(metric: str) -> str:
+  """What people call a metric of an evaluation."""
+  name = metric.rpartition('/')[2]
+  return _CALLED.get(name, name.replace('_', ' '))
 
-  The loss stands in for a reward where no stage has one; where the evaluation plays episodes, their return
-  stands beside that of the training. Columns `x.min` and `x.max` (a population)
-  become a band.
+
+def write_curve(workdir: Path, *, title: str, headline: str) -> pathlib.Path:
+  """Draws the metric that a run is read by, and its training reward, over all stages.
+
+  The loss stands in for a reward where no stage has one; a return stands beside that of the training. Columns
+  `x.min` and `x.max` (a population) become a band.
 
   Args:
     workdir: holds `metrics.jsonl`.
     title: what ran, e.g. `GRPO on arithmetic`.
+    headline: the metric, `eval/<name>/<metric>`.
   Returns:
     The path of `curve.png`, 1200 x 700 pixels.
   """
   from matplotlib.figure import Figure
 
-  rows = read_metrics(pathlib.Path(workdir) / 'metrics.jsonl')
+  rows = _with_headline(read_metrics(pathlib.Path(workdir) / 'metrics.jsonl'), headline)
   figure = Figure(figsize=(12, 7), dpi=100, facecolor='white')
-  _write_heading(figure, title, rows)
+  _write_heading(figure, title, rows, called(headline))
   with_reward = _has(rows, REWARD)
   draw = [_draw_score] if with_reward or _has(rows, ACCURACY) else []
-  draw = [_draw_return] if _has(rows, RETURN) else draw
+  if _has(rows, SCORE):
+    draw = [functools.partial(_draw_return, axis=called(headline))]
   draw += [_draw_loss] if not with_reward and _has(rows, LOSS) else []
   ratios = [2, 1][: len(draw)] or [1]
   panels = figure.subplots(
@@ -80,6 +89,7 @@ def write_report(
     config: Mapping[str, Any],
     environment: Mapping[str, Any],
     summary: Mapping[str, Any],
+    headline: str,
 ) -> pathlib.Path:
   """Writes `report.html`, with a freshly drawn curve inside.
 
@@ -93,12 +103,13 @@ def write_report(
     environment: versions, hardware, ...; `command` is the exact command that runs this again.
     summary: headline numbers; a pair is (before, after), None is an unknown one. Names that end in
       `accuracy` or `fraction` are shown in %, those that end in `seconds` as a clock.
+    headline: the metric that the run is read by.
   Returns:
     The path of `report.html`.
   """
   environment = dict(environment)
   command = environment.pop('command')
-  curve = base64.b64encode(write_curve(workdir, title=title).read_bytes()).decode()
+  curve = base64.b64encode(write_curve(workdir, title=title, headline=headline).read_bytes()).decode()
   tiles = ''.join(_tile(name, value) for name, value in summary.items())
   page = f"""<!doctype html>
 <html lang="en">
@@ -130,7 +141,14 @@ def write_report(
 # ---------------------------------------------------------------------------------------------- the curve
 
 
-def _write_heading(figure, title: str, rows: Rows) -> None:
+def _with_headline(rows: Rows, headline: str) -> Rows:
+  """The rows with the headline, and what belongs to it, under the name of what it is drawn as."""
+  drawn_as = ACCURACY if headline.endswith('/accuracy') else SCORE
+  own = {f'{headline}{end}': f'{drawn_as}{end}' for end in ('', '.min', '.max', '.nan')}
+  return [{own.get(name, name): value for name, value in row.items()} for row in rows]
+
+
+def _write_heading(figure, title: str, rows: Rows, score: str) -> None:
   """The title, and below it what came out."""
   steps, values = _finite(*_series(rows, ACCURACY))
   facts = [f'held-out accuracy {_percent(values[-1])}'] if len(values) == 1 else []
@@ -140,8 +158,8 @@ def _write_heading(figure, title: str, rows: Rows) -> None:
   if len(values) and values.max() > values[-1]:
     facts += [f'best {_percent(values.max())} at step {steps[values.argmax()]:,}']
   style = {'x': 0.075, 'ha': 'left', 'va': 'top', 'parse_math': False}
-  earned = _finite(*_series(rows, RETURN))[1]
-  facts += [f'return of an episode {earned[0]:.1f} → {earned[-1]:.1f}'] if len(earned) else []
+  earned = _finite(*_series(rows, SCORE))[1]
+  facts += [f'{score} {earned[0]:.1f} → {earned[-1]:.1f}'] if len(earned) else []
   size = min(18, 1200 / max(len(title), 1))  # points; a long title has to fit the width
   figure.text(y=0.975, s=title, fontsize=size, fontweight='bold', color=_TEXT_COLOR, **style)
   figure.text(y=0.922, s='  ·  '.join(facts), fontsize=12, color=_FAINT_COLOR, **style)
@@ -211,16 +229,16 @@ def _draw_accuracy(panel, rows: Rows, steps: np.ndarray, percents: np.ndarray) -
   return next((top for top in (5.0, 10.0, 20.0, 50.0) if top >= 1.1 * peak), 100.0)
 
 
-def _draw_return(panel, rows: Rows) -> list:
+def _draw_return(panel, rows: Rows, *, axis: str) -> list:
   """What evaluation episodes earn, over what those of the training earn."""
-  _style_values(panel, 'return of an episode', _ACCURACY_COLOR)
+  _style_values(panel, axis, _ACCURACY_COLOR)
   lines = _draw_noisy(panel, rows, TRAINING_RETURN, 'in training', _REWARD_COLOR)
-  band_steps, low, high = _band(rows, RETURN)
+  band_steps, low, high = _band(rows, SCORE)
   label = 'evaluation'
   if len(band_steps):
     panel.fill_between(band_steps, low, high, color=_ACCURACY_COLOR, alpha=0.16, linewidth=0)
     label += ', median and range of members'
-  steps, values = _finite(*_series(rows, RETURN))
+  steps, values = _finite(*_series(rows, SCORE))
   style = {'color': _ACCURACY_COLOR, 'linewidth': 2.8, 'markersize': 7 if len(steps) <= 60 else 3}
   line = panel.plot(steps, values, '-o', label=label, **style)
   panel.annotate(

@@ -21,20 +21,22 @@ from ml_collections import ConfigDict
 import numpy as np
 
 from rlx import config as configs
-from rlx import sharding, step
-from rlx.config import Run, Stage
+from rlx import sharding
 from rlx.errors import ConfigError
+from rlx.models.language import LanguageModel
+from rlx.models.safetensors import digest_of
 from rlx.run import export, report
+from rlx.run.build import build
 from rlx.run.checkpoint import Checkpoints, environment
+from rlx.run.stages import Examination, Run, Stage, there
 from rlx.run.writers import LiveLine, MetricsWriter, read_metrics, summarise_population, write_atomically
+from rlx.step import NO_MODELS
 from rlx.types import Batch, Key, Models, State
 
 MAX_NONFINITE_UPDATES = 20  # skipped in a row before the run is given up
 SAMPLES = 'samples/step_{:08d}.jsonl'
-# By which an evaluation is read, and what it is called: the first that there is.
-HEADLINES = {
-    'eval/accuracy': 'held-out accuracy', 'eval/return': 'return of an episode', 'eval/nll': 'held-out loss',
-}
+
+
 
 
 class NonFiniteError(RuntimeError):
@@ -47,7 +49,7 @@ class Outcome:
 
   finished: bool  # False: stopped by a signal, the same command goes on
   step: int
-  metric: str  # by which an evaluation is read; the first of `HEADLINES` that it has
+  metric: str  # `log.headline`, by which the run is read
   before: float | None  # its value at the start of the last stage
   after: float | None
   exported: tuple[Path, ...]  # directories that other tools can load
@@ -71,10 +73,11 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     NonFiniteError: the gradients stayed infinite or NaN.
   """
   began = time.monotonic()
-  run = configs.build(config)
+  run = build(config)
   with jax.set_mesh(run.mesh):
     check(run)
   workdir = _open_workdir(Path(workdir), config)
+  _write_shapes(run, workdir)
   with contextlib.ExitStack() as stack:
     stack.enter_context(jax.set_mesh(run.mesh))
     line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
@@ -86,23 +89,23 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     _note_start(workdir, command, max(resume_step, 0))
     session = _Session(run, workdir, line, checkpoints, writer, stopping, began)
     for stage in run.stages:
-      if stage.host_reward is not None:
-        stack.callback(stage.host_reward.close)
+      stack.callback(stage.program.close)
     state, position = session.go(state, position)
     checkpoints.wait()
     finished = position.ended and position.stage == len(run.stages) - 1
-    exported = export.export(run, state, position.stage, workdir) if finished else ()
-  metric, before, after = _headline(workdir, position)
+    models = {**session.frozen(position.stage), **state.models}
+    exported = export.export(run, models, position.stage, workdir) if finished else ()
+  before, after = _headline(run, workdir, position)
   outcome = Outcome(
       finished=finished,
       step=position.step,
-      metric=metric,
+      metric=run.log.headline,
       before=before,
       after=after,
       exported=exported,
       seconds=time.monotonic() - began,
-      transcripts_before=_transcripts(workdir, position.first_step),
-      transcripts_after=_transcripts(workdir, position.step),
+      transcripts_before=_transcripts(run, workdir, position.first_step),
+      transcripts_after=_transcripts(run, workdir, position.step),
   )
   if outcome.finished:
     _write_report(run, workdir, command, outcome)
@@ -122,26 +125,35 @@ class Position:
 # --- states of a run ----------------------------------------------------------------------------------------
 
 
-def begin(run: Run, index: int, models: Models, at_step: int) -> State:
+def begin(run: Run, index: int, models: Models, at_step: int, frozen: Models = NO_MODELS) -> State:
   """The state at the start of a stage, made directly in its shards; stacked for a population.
 
   Args:
-    run: from `config.build`.
+    run: from `build`.
     index: of the stage.
     models: that the stage before hands on; empty for the first.
     at_step: train steps taken so far.
+    frozen: of the stage, from `load_frozen`; not needed where it has none.
   """
-  stage = run.stages[index]
-  loaded = stage.load(models, run.mesh)
+  stage, frozen = run.stages[index], dict(frozen)
+  loaded = stage.load({**models, **frozen}, run.mesh)
   if run.population > 1:
     loaded = jax.tree.map(lambda a: jnp.broadcast_to(a, (run.population, *a.shape)), loaded)
-  make = functools.partial(_begin, stage, tuple(loaded))
-  arguments = ({**models, **loaded}, *_seeds(run, at_step))
-  make = make if run.population == 1 else jax.vmap(make)
-  places = sharding.shardings(jax.eval_shape(make, *arguments), run.mesh)
+  make = functools.partial(_begin, stage, (*loaded, *frozen))
+  seeds, steps = _seeds(run, at_step)
+  arguments = ({**models, **loaded}, frozen, seeds, steps)
+  make = make if run.population == 1 else jax.vmap(make, (0, None, 0, 0))
+  places = sharding.state_shardings(jax.eval_shape(make, *arguments), run.mesh, stage.axes)
   state = jax.jit(make, out_shardings=places)(*arguments)
   insert = lambda names, models: {**models, **{name: loaded[name] for name in names if name in loaded}}
-  return state.replace(params=insert(stage.params, state.params), slow=insert(stage.slow, state.slow))
+  return state.replace(params=insert(stage.trained, state.params), slow=insert(stage.slow, state.slow))
+
+
+def load_frozen(run: Run, index: int, loaded: Models) -> Models:
+  """The models of a stage that come from files and stay as they are; `loaded` are those of the one before."""
+  stage = run.stages[index]
+  read = lambda name: stage.models[name].model.load(run.mesh)
+  return {name: loaded[name] if name in loaded else read(name) for name in stage.frozen}
 
 
 def _seeds(run: Run, at_step: int):
@@ -152,31 +164,64 @@ def _seeds(run: Run, at_step: int):
   return seeds, jnp.full(run.population, at_step, jnp.int32)
 
 
-def _begin(stage: Stage, omitted: tuple, models: Models, seed: Key, at_step: jax.Array) -> State:
+def _begin(
+    stage: Stage, omitted: tuple, models: Models, frozen: Models, seed: Key, at_step: jax.Array
+) -> State:
   """`stage.enter` without the models that are put in from outside, so that they are not copied."""
   init_key, run_key = jax.random.split(jax.random.key(seed))
-  state = stage.enter(models, init_key, run_key, at_step)
+  state = stage.enter({**models, **frozen}, init_key, run_key, at_step)
   without = lambda models: {name: tree for name, tree in models.items() if name not in omitted}
   return state.replace(params=without(state.params), slow=without(state.slow))
 
 
-def abstract_state(run: Run, stage: int) -> State:
-  """Shapes, dtypes and shardings of the state during a stage; nothing is computed."""
+def abstract_state(run: Run, stage: int) -> tuple[State, Models]:
+  """Shapes, dtypes and shardings of the state in a stage, and of its frozen models; nothing is computed."""
   models, state = {}, None
   for index in range(stage + 1):
-    make = functools.partial(_begin, run.stages[index], ())
-    make = make if run.population == 1 else jax.vmap(make)
-    state = jax.eval_shape(make, models, *_seeds(run, 0))
+    at = run.stages[index]
+    make = lambda name, at=at: at.models[name].model.init(jax.random.key(0), {})
+    frozen = {name: jax.eval_shape(functools.partial(make, name)) for name in at.frozen}
+    enter = functools.partial(_begin, at, at.frozen)
+    enter = enter if run.population == 1 else jax.vmap(enter, (0, None, 0, 0))
+    state = jax.eval_shape(enter, models, frozen, *_seeds(run, 0))
     models = state.models
   place = lambda leaf, where: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where)
-  return jax.tree.map(place, state, sharding.shardings(state, run.mesh))
+  placed = lambda tree: jax.tree.map(place, tree, sharding.state_shardings(tree, run.mesh, at.axes))
+  return placed(state), placed(frozen)
 
 
 def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State | None, Position]:
   """The newest intact state and where it is; (None, the beginning) where nothing was saved."""
-  like = lambda step, extra: abstract_state(run, extra['stage'])
+  def like(step: int, extra: dict) -> State:
+    if 'position' not in extra:
+      raise ConfigError(
+          f'the checkpoint of step {step} is of an earlier version of rlx, which had other names for models; '
+          'finish the run with that version, or begin in another directory'
+      )
+    return abstract_state(run, extra['position']['stage'])[0]
+
   restored = checkpoints.restore(like, line.say)
-  return (None, Position()) if restored is None else (restored[0], Position(**restored[1]))
+  if restored is None:
+    return None, Position()
+  state, extra = restored
+  position = Position(**extra['position'])
+  _check_digests(run.stages[position.stage], extra['frozen'])
+  return state, position
+
+
+def _digests(stage: Stage) -> dict[str, str]:
+  """What the files of the frozen models hold, model -> digest."""
+  return {name: digest_of(stage.models[name].model.source) for name in stage.frozen}
+
+
+def _check_digests(stage: Stage, known: Mapping[str, str]) -> None:
+  """Refuses to go on with other files than the run began with: the frozen models are in no checkpoint."""
+  for name, digest in _digests(stage).items():
+    if known.get(name) != digest:
+      raise ConfigError(
+          f'{stage.models[name].model.source}: the files of models.{name} are not those that the run began '
+          f'with (digest {digest}, then {known.get(name)}); put those back, or begin in another directory'
+      )
 
 
 def restore(run: Run, workdir: str | Path) -> tuple[State, Position]:
@@ -192,6 +237,13 @@ def restore(run: Run, workdir: str | Path) -> tuple[State, Position]:
   return state, position
 
 
+def restore_models(run: Run, workdir: str | Path) -> tuple[Models, Position]:
+  """The models of the newest intact state as functions see them, with those that come from files."""
+  state, position = restore(run, workdir)
+  frozen = load_frozen(run, position.stage, {})
+  return run.stages[position.stage].view({**frozen, **state.models}), position
+
+
 def check(run: Run) -> None:
   """Traces every stage on abstract values, so that a mistake in the last one shows before the first begins.
 
@@ -200,49 +252,21 @@ def check(run: Run) -> None:
   """
   for index, stage in enumerate(run.stages):
     try:
-      trace(run, stage, abstract_state(run, index))
+      trace(stage, *abstract_state(run, index))
     except ConfigError:
       raise
     except ValueError as error:
       raise ConfigError(f'stage {stage.name!r}: {error}') from error
     except KeyError as error:
       raise ConfigError(
-          f'stage {stage.name!r} asks for {error}: a model it does not have (add it to config.params or '
-          'config.slow), or a column that no slot before it has written'
+          f'stage {stage.name!r} asks for {error}: a model it does not have (add it to trained or slow), or '
+          'a column that no slot before it has written'
       ) from error
 
 
-def trace(run: Run, stage: Stage, state: State) -> list:
-  """The programs of a stage, traced on an abstract state: one, or the two halves around a Python reward."""
-  data = jax.eval_shape(lambda: stage.rollout.data)
-  if stage.host_reward is None:
-    return [make_dispatch(run, stage).trace(state, data)]
-  sample = stage.train_step.sample.trace(state, data)
-  batch, world = jax.eval_shape(stage.train_step.sample, state, data)
-  with stage.host_reward.only_shapes():
-    batch = jax.eval_shape(stage.algorithm.reward, state.models, batch, state.key)
-  return [sample, stage.train_step.learn.trace(state.replace(world=world), batch)]
-
-
-@functools.lru_cache(maxsize=16)
-def make_dispatch(run: Run, stage: Stage):
-  """`(state, data) -> (state, metrics [..., steps])`: `steps_per_dispatch` train steps, as one program where
-  the reward is not Python."""
-  num_steps = run.log.steps_per_dispatch
-  if stage.host_reward is not None:
-    overlap = stage.host_reward.overlap
-    return lambda state, data: stage.train_step.repeat(state, data, num_steps, overlap=overlap)
-  program = step.repeat(stage.train_step, num_steps)
-  return jax.jit(jax.vmap(program, (0, None)) if run.population > 1 else program, donate_argnums=0)
-
-
-@functools.lru_cache(maxsize=16)
-def _make_collect(run: Run, stage: Stage):
-  """`step.collect` of a stage, compiled where the reward is not Python: a few rows for people to read."""
-  few = lambda batch: jax.tree.map(lambda a: a[: run.log.samples], batch)
-  if stage.host_reward is None:
-    return jax.jit(lambda state, data: few(step.collect(stage.algorithm, state, data)))
-  return lambda state, data: few(stage.train_step.collect(state, data))
+def trace(stage: Stage, state: State, frozen: Models) -> list:
+  """The programs of a stage, traced on an abstract state."""
+  return stage.program.trace(state, jax.eval_shape(lambda: stage.rollout.data), frozen)
 
 
 # --- the loop -----------------------------------------------------------------------------------------------
@@ -259,35 +283,49 @@ class _Session:
   writer: MetricsWriter
   stopping: list  # signals received
   began: float
-  accuracy: float | None = None  # of the last evaluation
+  headline: float | None = None  # of the last evaluation
 
   def __post_init__(self):
-    ask = self.run.evaluation.ask
-    self.ask = jax.jit(jax.vmap(ask) if self.run.population > 1 else ask)
     self.data = {}  # stage -> the arrays of its rollout, on the device
+    self._frozen = (None, {})  # index of a stage, and its frozen models
+    self._asks = {}  # (stage, evaluation) -> compiled
 
   def go(self, state: State | None, position: Position) -> tuple[State, Position]:
     """Takes all steps that are left, or those until a signal; returns the state and where it is."""
     if state is None:
       self.line.say(f'compiling stage {self.run.stages[0].name!r}')
-      state = begin(self.run, 0, {}, 0)
+      state = begin(self.run, 0, {}, 0, self.frozen(0))
       self._record(state, position, [{}])
     while True:
       state, position = self._stage(state, position)
       if not position.ended or position.stage + 1 == len(self.run.stages):
         return state, position
       self.line.say(f'compiling stage {self.run.stages[position.stage + 1].name!r}')
-      state, position = _next_stage(self.run, state, position)
+      state, position = self._next_stage(state, position)
+
+  def frozen(self, index: int) -> Models:
+    """The frozen models of a stage; those of one stage are kept at a time."""
+    if self._frozen[0] != index:
+      self._frozen = (index, load_frozen(self.run, index, self._frozen[1]))
+    return self._frozen[1]
+
+  def _next_stage(self, state: State, position: Position) -> tuple[State, Position]:
+    """The beginning of the stage after the one that has ended."""
+    position = Position(stage=position.stage + 1, first_step=position.step, step=position.step)
+    frozen = self.frozen(position.stage)
+    handed = {name: model for name, model in state.models.items() if name not in frozen}
+    return begin(self.run, position.stage, handed, position.step, frozen), position
 
   def _stage(self, state: State, position: Position) -> tuple[State, Position]:
     """Dispatches until the stage is over or a signal comes."""
     stage = self.run.stages[position.stage]
-    dispatch, data = make_dispatch(self.run, stage), self._data(stage)
+    data, frozen = self._data(stage), self.frozen(position.stage)
     while not position.ended and not self.stopping:
       started = time.monotonic()
-      state, metrics = dispatch(state, data)
+      state, metrics = stage.program.dispatch(state, data, frozen)
       rows = _rows_of_metrics(jax.device_get(metrics), self.run.population)
-      self._hear(stage, rows)
+      for message in stage.program.hear(rows):
+        self.line.say(message)
       seconds = time.monotonic() - started
       self._check_finite(position, rows)
       position = dataclasses.replace(position, step=position.step + len(rows))
@@ -296,46 +334,65 @@ class _Session:
       over = position.step - position.first_step == stage.num_steps
       position = dataclasses.replace(position, ended=over or bool(stage.stop and stage.stop.met(rows[-1])))
       if position.step % self.run.checkpoint.every == 0 or position.ended or self.stopping:
-        self.checkpoints.save(state, extra=dataclasses.asdict(position))
+        self.checkpoints.save(state, extra=self._extra(position))
     return state, position
 
+  def _extra(self, position: Position) -> dict:
+    """What is saved beside a state."""
+    frozen = _digests(self.run.stages[position.stage])
+    return {'position': dataclasses.asdict(position), 'frozen': frozen}
+
   def _record(self, state: State, position: Position, rows: list[dict]) -> None:
-    """Writes the metrics of a dispatch and, where it is due, an evaluation and samples to read."""
+    """Writes the metrics of a dispatch and, where they are due, evaluations and samples to read."""
     stage, at_step = self.run.stages[position.stage], position.step
-    if at_step % self.run.eval_every == 0 or at_step - position.first_step == stage.num_steps:
-      metrics, transcripts, members = self._evaluate(stage.policy(state.models))
-      if members:
-        self.writer.write_members(at_step, stage.name, members)
-      rows[-1] |= metrics
-      self.accuracy = rows[-1].get('eval/accuracy')
-      if self.run.log.samples:
-        self.writer.write_samples(at_step, self._samples(stage, state, transcripts))
+    at_end = at_step - position.first_step == stage.num_steps
+    due = [exam for exam in self.run.evals if at_step % exam.every == 0 or at_end]
+    transcripts, members = [], {}
+    for exam in due:
+      if exam.needs <= set(there(stage.own, stage.models)):
+        metrics, read, of_members = self._evaluate(exam, position, state)
+        rows[-1] |= metrics
+        members |= of_members
+        transcripts += [{'split': exam.name, **row} for row in read]
+    if members:
+      self.writer.write_members(at_step, stage.name, members)
+    if due:
+      self.headline = rows[-1].get(self.run.log.headline)
+    if due and self.run.log.samples:
+      self.writer.write_samples(at_step, transcripts + self._samples(position, state))
     for i, row in enumerate(rows):
       self.writer.write(at_step - len(rows) + 1 + i, stage.name, row)
     self.writer.flush()
 
-  def _evaluate(self, policy) -> tuple[dict[str, float], list[dict], dict[str, np.ndarray]]:
+  def _evaluate(
+      self, exam: Examination, position: Position, state: State
+  ) -> tuple[dict[str, float], list[dict], dict[str, np.ndarray]]:
     """Metrics, those of a population summarised, the transcripts of its first member, and the metrics of
     each member [N]."""
-    answer = jax.device_get(self.ask(policy))
+    answer = jax.device_get(self._ask(exam, position)(state.models, state.world, self.frozen(position.stage)))
+    named = lambda metrics: {f'eval/{exam.name}/{name}': x for name, x in metrics.items()}
     if self.run.population == 1:
-      return *self.run.evaluation.read(answer), {}
-    member = lambda i: self.run.evaluation.read(jax.tree.map(lambda a: a[i], answer))
+      metrics, transcripts = exam.evaluation.read(answer)
+      return named(metrics), transcripts, {}
+    member = lambda i: exam.evaluation.read(jax.tree.map(lambda a: a[i], answer))
     metrics, transcripts = zip(*map(member, range(self.run.population)), strict=True)
-    together = {name: np.array([one[name] for one in metrics]) for name in metrics[0]}
+    together = named({name: np.array([one[name] for one in metrics]) for name in metrics[0]})
     return summarise_population(together), transcripts[0], together
 
-  def _samples(self, stage: Stage, state: State, transcripts: list[dict]) -> list[dict]:
-    """Held-out transcripts, then rows of the batch that the next step will learn from."""
-    one = lambda tree: jax.tree.map(lambda a: a[0], tree) if self.run.population > 1 else tree
-    rows = [{'split': 'held_out', **row} for row in transcripts]
-    batch = _make_collect(self.run, stage)(one(state), self._data(stage))
-    if 'rewards' in batch:
-      extra = {}
-      if stage.host_reward is not None:
-        extra = stage.host_reward.heard()[-1].extra
-      rows += [{'split': 'train', **row} for row in _read_batch(self.run, batch, extra)]
-    return rows
+  def _ask(self, exam: Examination, position: Position):
+    """An evaluation in a stage, compiled: `(models, world, frozen) -> answer`."""
+    key = (position.stage, exam.name)
+    if key not in self._asks:
+      self._asks[key] = make_ask(self.run, self.run.stages[position.stage], exam)
+    return self._asks[key]
+
+  def _samples(self, position: Position, state: State) -> list[dict]:
+    """Rows of the batch that the next step will learn from."""
+    stage = self.run.stages[position.stage]
+    batch, extra = stage.program.collect(state, self._data(stage), self.frozen(position.stage))
+    if 'rewards' not in batch:
+      return []
+    return [{'split': 'train', **row} for row in _read_batch(self.run, batch, extra)]
 
   def _data(self, stage: Stage):
     """The arrays of the stage's rollout, whole on every device."""
@@ -343,15 +400,6 @@ class _Session:
       everywhere = jax.sharding.NamedSharding(self.run.mesh, jax.sharding.PartitionSpec())
       self.data[stage.name] = jax.device_put(stage.rollout.data, everywhere)
     return self.data[stage.name]
-
-  def _hear(self, stage: Stage, rows: list[dict]) -> None:
-    """Adds what reward functions logged to the metrics of the steps, and says aloud what failed."""
-    if stage.host_reward is None:
-      return
-    for row, scores in zip(rows, stage.host_reward.heard(), strict=True):
-      row.update({f'reward/{name}': float(value) for name, value in scores.metrics.items()})
-      for message in scores.messages:
-        self.line.say(f'reward function failed: {message}')
 
   def _show(self, position: Position, rows: list[dict], seconds: float) -> None:
     total = lambda name: sum(row.get(name, 0.0) for row in rows) * self.run.population
@@ -368,7 +416,7 @@ class _Session:
         step=position.step,
         num_steps=num_steps,
         reward=rows[-1].get('episode/return', rows[-1].get('reward/mean')),
-        accuracy=self.accuracy,
+        accuracy=self.headline if self.run.is_text else None,
         tokens_per_second=timing['time/tokens_per_second'],
         env_steps_per_second=timing['time/env_steps_per_second'],
         seconds_left=(num_steps - position.step) * timing['time/step_seconds'],
@@ -389,22 +437,24 @@ class _Session:
   def _dump(self, position: Position) -> Path:
     """Saves the state of a position, replayed from the last checkpoint (states are donated)."""
     state, at = _restore(self.run, self.checkpoints, self.line)
-    state = begin(self.run, 0, {}, 0) if state is None else state
+    state = begin(self.run, 0, {}, 0, self.frozen(0)) if state is None else state
     if at.ended:
-      state, at = _next_stage(self.run, state, at)
+      state, at = self._next_stage(state, at)
     stage = self.run.stages[position.stage]
-    dispatch = make_dispatch(self.run, stage)
     for _ in range(at.step, position.step, self.run.log.steps_per_dispatch):
-      state, _ = dispatch(state, self._data(stage))
+      state, _ = stage.program.dispatch(state, self._data(stage), self.frozen(position.stage))
     with Checkpoints(self.workdir / 'nonfinite', keep=1) as dump:
-      dump.save(state, extra=dataclasses.asdict(position))
+      dump.save(state, extra=self._extra(position))
     return self.workdir / 'nonfinite'
 
 
-def _next_stage(run: Run, state: State, position: Position) -> tuple[State, Position]:
-  """The beginning of the stage after the one that has ended."""
-  position = Position(stage=position.stage + 1, first_step=position.step, step=position.step)
-  return begin(run, position.stage, state.models, position.step), position
+def make_ask(run: Run, stage: Stage, exam: Examination):
+  """An evaluation of the models of a stage, compiled: `(own models, world, frozen) -> answer`.
+
+  Of a population, for each member.
+  """
+  ask = lambda models, world, frozen: exam.evaluation.ask(stage.view({**frozen, **models}), world)
+  return jax.jit(jax.vmap(ask, (0, 0, None)) if run.population > 1 else ask)
 
 
 @contextlib.contextmanager
@@ -476,41 +526,49 @@ def _open_workdir(workdir: Path, config: ConfigDict) -> Path:
   return workdir
 
 
+def _write_shapes(run: Run, workdir: Path) -> None:
+  """`models.json`: the whole shape of each language model, of which a config says what matters."""
+  functions = {name: one.model.functions for name, one in run.stages[-1].models.items()}
+  decoders = {name: f for name, f in functions.items() if isinstance(f, LanguageModel)}
+  shapes = {name: dataclasses.asdict(decoder.shape) for name, decoder in decoders.items()}
+  if shapes:
+    write_atomically(workdir / 'models.json', (json.dumps(shapes, indent=2) + '\n').encode())
+
+
 def _note_start(workdir: Path, command: str, at_step: int) -> None:
   """Adds how and with which versions the run was started, or went on, to `starts.jsonl`."""
   with (workdir / 'starts.jsonl').open('a') as file:
     file.write(json.dumps({'step': at_step, 'command': command, **environment()}) + '\n')
 
 
-def _transcripts(workdir: Path, at_step: int) -> list[dict]:
+def _transcripts(run: Run, workdir: Path, at_step: int) -> list[dict]:
+  """Those of the evaluation that the run is read by."""
   path = workdir / SAMPLES.format(at_step)
   if not path.exists():
     return []
   rows = map(json.loads, path.read_text().splitlines())
-  return [row for row in rows if row['split'] == 'held_out']
+  return [row for row in rows if row['split'] == run.log.headline.split('/')[1]]
 
 
-def _headline(workdir: Path, position: Position) -> tuple[str, float | None, float | None]:
-  """The metric that evaluations are read by, its value at the start of the stage, and now."""
-  path = workdir / 'metrics.jsonl'
+def _headline(run: Run, workdir: Path, position: Position) -> tuple[float | None, float | None]:
+  """The metric that the run is read by, at the start of the stage, and now."""
+  path, metric = workdir / 'metrics.jsonl', run.log.headline
   rows = read_metrics(path) if path.exists() else []
-  for metric in HEADLINES:
-    at = {row['step']: row[metric] for row in rows if metric in row}
-    if at:
-      return metric, at.get(position.first_step), at[max(at)]
-  return 'eval/accuracy', None, None
+  at = {row['step']: row[metric] for row in rows if metric in row}
+  return at.get(position.first_step), at[max(at)] if at else None
 
 
 def _write_report(run: Run, workdir: Path, command: str, outcome: Outcome) -> None:
   report.write_report(
       workdir,
-      title=f'{run.stages[-1].name} on {run.config.env.name if run.model is None else run.config.data.name}',
+      title=f'{run.stages[-1].name} on {run.config.task.name if run.is_text else run.config.env.name}',
       before=outcome.transcripts_before,
       after=outcome.transcripts_after,
       config=json.loads((workdir / 'config.json').read_text()),
       environment={'command': command, **environment()},
       summary={
-          HEADLINES[outcome.metric]: (outcome.before, outcome.after),
+          report.called(outcome.metric): (outcome.before, outcome.after),
           'train steps': outcome.step,
       },
+      headline=outcome.metric,
   )

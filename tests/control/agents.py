@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rlx import step
+from rlx import lens, step
 from rlx.controllers.memory import stateful
+from rlx.models.model import Model
 from rlx.models.networks import Policy
-from rlx.types import Algorithm
+from rlx.types import Algorithm, Models
 
 
 class Agent(NamedTuple):
@@ -17,15 +18,26 @@ class Agent(NamedTuple):
 
   Attributes:
     algorithm: with its rollout.
-    policy: that is played in the end, with the parameters `models['policy']`.
+    policy: that is played in the end, with the parameters `models['policy']` as they are seen.
     networks: trained model -> anything with `init(key)`.
     slow: lagging model -> the trained model that it begins as a copy of.
+    made: models that are made of those, which have no parameters of their own.
   """
 
   algorithm: Algorithm
   policy: Policy
   networks: Mapping[str, Any]
   slow: Mapping[str, str]
+  made: Mapping[str, Model] = {}
+
+  def seen(self, models: Models) -> Models:
+    """The models, and those that are made of them."""
+    return {**models, **{name: model.view(None, models) for name, model in self.made.items()}}
+
+  @property
+  def seeing(self) -> Algorithm:
+    """The algorithm as a step takes it: it sees those that are made of others too."""
+    return lens.through(self.seen, self.algorithm) if self.made else self.algorithm
 
 
 class Row(NamedTuple):
@@ -57,13 +69,13 @@ def initial_state(agent: Agent, optimizer, key):
   keys = jax.random.split(init_key, len(agent.networks))
   params = {name: network.init(k) for (name, network), k in zip(agent.networks.items(), keys, strict=True)}
   slow = {name: jax.tree.map(jnp.copy, params[source]) for name, source in agent.slow.items()}
-  return step.begin(agent.algorithm, optimizer, params, slow, run_key)
+  return step.begin(agent.seeing, optimizer, params, slow, run_key)
 
 
 def trained(agent: Agent, optimizer, keys, num_steps: int, *, epochs: int = 1, minibatches: int = 1):
   """States after `num_steps` steps and metrics [seeds, num_steps], one seed a key, in one program."""
   train_step = step.make_train_step(
-      agent.algorithm, optimizer, epochs=epochs, minibatches=minibatches, microbatches=1
+      agent.seeing, optimizer, epochs=epochs, minibatches=minibatches, microbatches=1
   )
   data = stateful(agent.algorithm.rollout).data
 

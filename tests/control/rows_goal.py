@@ -6,8 +6,9 @@ from agents import Agent, Row
 import jax.numpy as jnp
 from rows_core import SHAPE
 
-from rlx.algorithms.control.rcsl import commanded, rcsl, with_return
+from rlx.algorithms.control.rcsl import rcsl
 from rlx.data import transitions as datasets
+from rlx.envs.control.wrappers import commanded, with_return
 from rlx.models import networks
 from rlx.rollout.control.offline import offline
 

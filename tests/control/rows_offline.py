@@ -16,6 +16,8 @@ from rlx.algorithms.control.edac import edac
 from rlx.algorithms.control.fdvl import fdvl
 from rlx.algorithms.control.iql import iql
 from rlx.algorithms.control.recoil import recoil
+from rlx.algorithms.control.sac import sac
+from rlx.algorithms.control.td3 import td3
 from rlx.algorithms.control.td3_bc import td3_bc
 from rlx.algorithms.control.xql import xql
 from rlx.data import transitions as datasets
@@ -24,7 +26,8 @@ from rlx.rollout.control.offline import offline
 
 TARGETS = dict(discount=DISCOUNT, target_rate=0.1)
 WEIGHTED = dict(sharpness=30.0, weight_max=100.0, **TARGETS)
-CONSERVATIVE = dict(target_entropy=-3.0, conservatism=0.02, num_actions=8, **TARGETS)
+SOFT = dict(target_entropy=-3.0, **TARGETS)
+PUSHED = dict(conservatism=0.02, num_actions=8)
 SMOOTHED = dict(smoothing_noise=0.05, noise_clip=0.1, target_period=2, **TARGETS)
 
 
@@ -63,13 +66,13 @@ def build_bc(env):
   return Agent(bc(of_the_best(env), policy), policy, {'policy': policy}, {})
 
 
-def soft(factory, num=2):
-  """Algorithms that are made like SAC."""
+def soft(around, num=2):
+  """Algorithms around SAC: `(parent, policy, critic) -> Algorithm`."""
 
   def build(env):
     policy, critic = networks.squashed_gaussian(env, **SHAPE), critics(env, num)
     temperature = networks.positive(initial=0.1)
-    algorithm = factory(at_random(env), env, policy, critic, temperature)
+    algorithm = around(sac(at_random(env), env, policy, critic, temperature, **SOFT), policy, critic)
     trained = {'policy': policy, 'critic': critic, 'temperature': temperature}
     return Agent(algorithm, policy, trained, {'target': 'critic'})
 
@@ -96,7 +99,8 @@ def build_awac(env):
 
 def build_td3_bc(env):
   policy, critic = networks.deterministic(env, exploration_noise=0.0, **SHAPE), critics(env)
-  algorithm = td3_bc(at_random(env), policy, critic, greed=10.0, **SMOOTHED)
+  parent = td3(at_random(env), policy, critic, **SMOOTHED)
+  algorithm = td3_bc(parent, policy, critic, greed=10.0)
   trained = {'policy': policy, 'critic': critic}
   return Agent(algorithm, policy, trained, {'target': 'critic', 'target_policy': 'policy'})
 
@@ -104,11 +108,11 @@ def build_td3_bc(env):
 of = functools.partial
 ROWS = [
     Row('bc', build_bc, False, 3e-3, 500),
-    Row('cql', soft(of(cql, **CONSERVATIVE)), False, 3e-3, 1500, 1, values_of_the_mode),
-    Row('cal_ql', soft(of(cal_ql, **CONSERVATIVE)), False, 3e-3, 1500, 1, values_of_the_mode),
+    Row('cql', soft(of(cql, **PUSHED)), False, 3e-3, 1500, 1, values_of_the_mode),
+    Row('cal_ql', soft(of(cal_ql, **PUSHED)), False, 3e-3, 1500, 1, values_of_the_mode),
     Row(
-        'edac', soft(of(edac, target_entropy=-3.0, diversity=0.01, **TARGETS), num=5), False, 3e-3, 1500, 1,
-        values_of_the_mode,
+        'edac', soft(lambda parent, policy, critic: edac(parent, critic, diversity=0.01), num=5), False, 3e-3,
+        1500, 1, values_of_the_mode,
     ),
     Row('td3_bc', build_td3_bc, False, 3e-3, 1500, 1, values_of_the_mode),
     Row('awac', build_awac, False, 3e-3, 1500, 1, values_of_the_mode),

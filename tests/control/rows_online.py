@@ -13,6 +13,7 @@ from rlx.algorithms.control.mpo import mpo
 from rlx.algorithms.control.ppo_recurrent import ppo_recurrent
 from rlx.algorithms.control.redq import redq
 from rlx.algorithms.control.td3 import td3
+from rlx.models import critics as of_returns
 from rlx.models import networks, recurrent
 from rlx.models.networks import Policy
 from rlx.rollout.control import replay
@@ -76,13 +77,13 @@ def prioritised(env, policy):
 
 
 def build_c51(env):
-  policy = c51.greedy_on_atoms(env, epsilon=0.3, **ATOMS, **SHAPE)
+  policy = of_returns.greedy_on_atoms(env, epsilon=0.3, **ATOMS, **SHAPE)
   algorithm = c51.c51(uniform(env, policy), policy, discount=DISCOUNT, target_period=10, **ATOMS)
   return Agent(algorithm, policy, {'policy': policy}, {'target': 'policy'})
 
 
 def build_qr_dqn(env):
-  policy = qr_dqn.greedy_on_quantiles(env, num_quantiles=QUANTILES, epsilon=0.3, **SHAPE)
+  policy = of_returns.greedy_on_quantiles(env, num_quantiles=QUANTILES, epsilon=0.3, **SHAPE)
   algorithm = qr_dqn.qr_dqn(
       uniform(env, policy), policy, discount=DISCOUNT, huber_delta=0.1, target_period=10
   )
@@ -101,14 +102,14 @@ def build_redq(env):
 
 def build_droq(env):
   policy, temperature = networks.squashed_gaussian(env, **SHAPE), networks.positive(initial=0.1)
-  critic = droq.dropout_critics(env, num=2, rate=0.01, **SHAPE)
+  critic = of_returns.dropout_critics(env, num=2, rate=0.01, **SHAPE)
   algorithm = droq.droq(uniform(env, policy), env, policy, critic, temperature, num_critics=2, **SOFT)
   return soft(algorithm, policy, critic, temperature)
 
 
 def build_dsac_t(env):
   policy, temperature = networks.squashed_gaussian(env, **SHAPE), networks.positive(initial=0.1)
-  critic = dsac_t.gaussian_critics(env, num=2, **SHAPE)
+  critic = of_returns.gaussian_critics(env, num=2, **SHAPE)
   algorithm = dsac_t.dsac_t(uniform(env, policy), env, policy, critic, temperature, **SOFT)
   return soft(algorithm, policy, critic, temperature)
 

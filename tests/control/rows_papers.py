@@ -32,11 +32,10 @@ def build_mex(env):
   rollout = replay(
       env, policy, num_envs=4, num_steps=1, capacity=4096, warmup_steps=64, batch_size=64
   )
-  algorithm = mex(
-      rollout, policy, target=dqn.max_target, discount=DISCOUNT, huber_delta=1.0, target_period=10,
-      optimism=0.01,
+  parent = dqn.dqn(
+      rollout, policy, target=dqn.max_target, discount=DISCOUNT, huber_delta=1.0, target_period=10
   )
-  return Agent(algorithm, policy, {'policy': policy}, {'target': 'policy'})
+  return Agent(mex(parent, policy, optimism=0.01), policy, {'policy': policy}, {'target': 'policy'})
 
 
 def value_of_the_best(agent, models, observations):

@@ -7,23 +7,24 @@ import numpy as np
 
 from rlx import config as configs
 from rlx.run import train
+from rlx.run.build import build
 
 FOLDER = Path(__file__).parents[2] / 'experiments/configs/control'
 SEEDS = 5
 
 
 def learnt(name):
-  """`eval/return` of each seed in the end, [SEEDS], and all metrics of training, [SEEDS, steps] each."""
+  """The return of each seed in the end, [SEEDS], and all metrics of training, [SEEDS, steps] each."""
   config = configs.load(str(FOLDER / f'{name}.py'))
   with config.unlocked():
     config.population.size, config.mesh.data = SEEDS, 1
-  run = configs.build(config)
+  run = build(config)
   stage, rows = run.stages[0], []
   with jax.set_mesh(run.mesh):
-    state, dispatch = train.begin(run, 0, {}, 0), train.make_dispatch(run, stage)
+    state, dispatch = train.begin(run, 0, {}, 0), stage.program.dispatch
     for _ in range(stage.num_steps // run.log.steps_per_dispatch):
       state, metrics = dispatch(state, stage.rollout.data)
       rows.append(jax.device_get(metrics))
-    answer = jax.jit(jax.vmap(run.evaluation.ask))(stage.policy(state.models))
+    answer = train.make_ask(run, stage, run.evals[0])(state.models, state.world, {})
   metrics = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *rows)
-  return np.asarray(answer['eval/return']), metrics
+  return np.asarray(answer['return']), metrics

@@ -10,15 +10,16 @@ import optax
 import pytest
 
 from rlx import step
-from rlx.algorithms.control import combo as conservative
-from rlx.algorithms.control.mopo import mopo, penalised_dreams
+from rlx.algorithms.control.combo import combo
+from rlx.algorithms.control.mopo import mopo
 from rlx.algorithms.control.sac import sac
+from rlx.data.behaviours import steered
 from rlx.envs.control.environment import Continuous, Environment
 from rlx.envs.control.pointmass import pointmass
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.models import dynamics, networks
 from rlx.models.networks import Network, Policy
-from rlx.rollout.control.behaviours import steered
+from rlx.rollout.control.dreams import penalised_dreams, real_and_dreamt
 from rlx.rollout.control.offline import offline
 
 LINE = Environment(
@@ -50,9 +51,8 @@ def batch_of(real):
 
 @jax.jit
 def gap(batch):
-  algorithm = conservative.combo(
-      None, LINE, STILL, LINEAR, networks.positive(initial=1.0), conservatism=3.0, num_actions=2, **NUMBERS
-  )
+  parent = sac(None, LINE, STILL, LINEAR, networks.positive(initial=1.0), **NUMBERS)
+  algorithm = combo(parent, STILL, LINEAR, conservatism=3.0, num_actions=2)
   loss, metrics = algorithm.loss(MODELS, batch, jax.random.key(0))
   return loss, metrics['loss/conservative']
 
@@ -91,7 +91,7 @@ def standing():
 @pytest.mark.slow
 def test_a_batch_says_what_is_real_and_pays_what_the_model_says():
   data = {**batch_of([True, True]), 'truncated': jnp.zeros(2, bool)}
-  rollout = conservative.dreams(data, STILL, standing(), horizon=3, real_rows=2, dreams=2)
+  rollout = real_and_dreamt(data, STILL, standing(), horizon=3, real_rows=2, dreams=2)
   batch, world = rollout({**MODELS, 'dynamics': {}}, {'data': rollout.data}, jax.random.key(0))
   assert world == {}
   np.testing.assert_array_equal(batch['offline'], [True] * 2 + [False] * 6)
@@ -138,7 +138,7 @@ def scores(algorithm):
     state = state.replace(slow={**state.slow, 'dynamics': world})
     state, _ = step.repeat(train_step, STEPS)(state, data)
     act = lambda params, seen, key: POLICY.mode(params, seen)
-    played = evaluate_control.play(ENV, act, state.params['policy'], jax.random.key(2), 16, 100)
+    played = evaluation.play(ENV, act, state.params['policy'], jax.random.key(2), 16, 100)
     return played['return'].mean()
 
   keys = jax.random.split(jax.random.key(1), SEEDS)
@@ -147,11 +147,9 @@ def scores(algorithm):
 
 
 def combo_scores():
-  rollout = conservative.dreams(mixed(), POLICY, MODEL, horizon=5, real_rows=64, dreams=13)
-  made = conservative.combo(
-      rollout, ENV, POLICY, CRITIC, TEMPERATURE, conservatism=1.0, num_actions=4, **SOFT
-  )
-  return scores(made)
+  rollout = real_and_dreamt(mixed(), POLICY, MODEL, horizon=5, real_rows=64, dreams=13)
+  parent = sac(rollout, ENV, POLICY, CRITIC, TEMPERATURE, **SOFT)
+  return scores(combo(parent, POLICY, CRITIC, conservatism=1.0, num_actions=4))
 
 
 def mopo_scores(penalty):

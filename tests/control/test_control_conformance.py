@@ -22,7 +22,7 @@ def begun(row, key=0):
   """The agent on the probe that depends on what is seen, its state, and twenty compiled steps."""
   agent = row.build(probes.matching(discrete=row.discrete))
   train_step = step.make_train_step(
-      agent.algorithm, ADAM, epochs=1, minibatches=row.minibatches, microbatches=1
+      agent.seeing, ADAM, epochs=1, minibatches=row.minibatches, microbatches=1
   )
   data = stateful(agent.algorithm.rollout).data
   program = jax.jit(step.repeat(train_step, 20))
@@ -47,9 +47,9 @@ def test_a_batch_keeps_the_table_and_its_loss_is_a_mean_over_rows(row):
   agent, state, dispatch = begun(row)
   state, _ = dispatch(state)  # behind the first steps, so that nothing is zero by construction
   data = stateful(agent.algorithm.rollout).data
-  batch = jax.jit(lambda state: step.collect(agent.algorithm, state, data))(state)
+  batch = jax.jit(lambda state: step.collect(agent.seeing, state, data))(state)
   check(batch)
-  loss = jax.jit(lambda batch, key: agent.algorithm.loss(state.models, batch, jax.random.key(key))[0])
+  loss = jax.jit(lambda batch, key: agent.seeing.loss(state.models, batch, jax.random.key(key))[0])
   whole = loss(batch, 0)
   assert whole.shape == () and whole.dtype == jnp.float32 and np.isfinite(whole)
   if whole == loss(batch, 1):  # else its noise is drawn in the shape of the batch, and parts draw another

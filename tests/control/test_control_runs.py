@@ -10,6 +10,7 @@ import pytest
 from rlx import config as configs
 from rlx.errors import ConfigError
 from rlx.run import train
+from rlx.run.build import build
 from rlx.run.writers import read_metrics
 
 FOLDER = Path(__file__).parent.parent.parent / 'experiments/configs/control'
@@ -20,7 +21,7 @@ def smoke(name):
 
 
 def test_a_target_begins_as_a_copy_of_what_it_follows():
-  run = configs.build(smoke('sac_pendulum'))
+  run = build(smoke('sac_pendulum'))
   state = train.begin(run, 0, {}, 0)
   chex.assert_trees_all_equal(state.slow['target'], state.params['critic'])
   store = state.world['store']
@@ -34,10 +35,11 @@ def test_a_target_begins_as_a_copy_of_what_it_follows():
 @pytest.mark.slow
 def test_a_run_writes_its_returns_and_goes_on_as_if_never_stopped(tmp_path):
   whole = train.train(smoke('ppo_cartpole'), tmp_path / 'whole', quiet=True, command='')
-  assert whole.finished and whole.metric == 'eval/return' and whole.after > 0
+  assert whole.finished and whole.metric == 'eval/episodes/return' and whole.after > 0
   rows = read_metrics(tmp_path / 'whole' / 'metrics.jsonl')
   assert rows[-1]['env/steps'] == 64
-  assert {'eval/return_worst', 'eval/score', 'eval/length', 'episode/return'} <= rows[-1].keys()
+  reported = {f'eval/episodes/{name}' for name in ('return_worst', 'score', 'length')}
+  assert reported | {'episode/return'} <= rows[-1].keys()
   again = train.train(smoke('ppo_cartpole'), tmp_path / 'whole', quiet=True, command='')
   assert again.finished and again.after == whole.after
   assert read_metrics(tmp_path / 'whole' / 'metrics.jsonl') == rows or np.isnan(
@@ -48,7 +50,7 @@ def test_a_run_writes_its_returns_and_goes_on_as_if_never_stopped(tmp_path):
 @pytest.mark.parametrize(('change', 'message'), [
     (lambda c: c.models.policy.update(hidden=(8,), width=3), "did you mean|width"),
     (lambda c: c.models.policy.update(activation='softmax'), "activation='softmax'"),
-    (lambda c: c.params.update(actor='actor'), r"\['actor'\].*config.models has"),
+    (lambda c: c.update(trained=('policy', 'actor')), r"\['actor'\]; config.models has"),
     (lambda c: c.rollout.update(num_envs=0), 'num_envs=0'),
     (lambda c: c.log.update(samples=2), 'log.samples=2'),
     (lambda c: c.env.update(name='cartpolle'), "did you mean 'cartpole'"),
@@ -59,5 +61,5 @@ def test_a_mistake_is_one_clear_line(change, message):
   config = smoke('ppo_cartpole')
   change(config)
   with pytest.raises(ConfigError, match=message) as error:
-    configs.build(config)
+    build(config)
   assert '\n' not in str(error.value)

@@ -6,14 +6,17 @@ import numpy as np
 import optax
 import pytest
 
-from rlx.algorithms.control import decision_transformer as dt
-from rlx.algorithms.control.rcsl import commanded, rcsl
+from rlx.algorithms.control.decision_transformer import decision_transformer
+from rlx.algorithms.control.rcsl import rcsl
 from rlx.data import transitions as datasets
 from rlx.envs.control.environment import Continuous, Environment, timestep
 from rlx.envs.control.recall import recall
+from rlx.envs.control.wrappers import commanded
 from rlx.evaluation.episodes import play as play_memoryless
+from rlx.evaluation.history import play
 from rlx.models import networks
-from rlx.rollout.control.offline import offline
+from rlx.models.history import INPUTS, History, causal
+from rlx.rollout.control.offline import offline, offline_stretches
 from tests.control import agents
 
 NUM_STEPS, SEEDS, UPDATES = 4, 5, 1000
@@ -32,7 +35,7 @@ def dataset():
 
 def test_stretches_stay_in_their_episodes():
   def draw(key):
-    rollout = dt.stretches(dataset(), length=3, batch_size=100)
+    rollout = offline_stretches(dataset(), length=3, batch_size=100)
     return rollout.draw({}, {'data': rollout.data}, key)
 
   batch, world = jax.jit(draw)(jax.random.key(0))
@@ -53,7 +56,7 @@ def test_stretches_stay_in_their_episodes():
 @pytest.mark.slow
 def test_an_output_depends_on_what_is_before_it_and_on_no_action_from_there_on():
   """Twelve rows in which one number of one input at one of four steps is another one, and the row itself."""
-  policy = dt.causal(RECALL, length=4, max_steps=4, return_scale=1.0, **SHAPE)
+  policy = causal(RECALL, length=4, max_steps=4, return_scale=1.0, **SHAPE)
   rng = np.random.default_rng(0)
   normal = {'wanted': rng.normal(size=4), 'observations': rng.normal(size=(4, 2))}
   one = {**normal, 'actions': rng.integers(2, size=4)}
@@ -63,7 +66,7 @@ def test_an_output_depends_on_what_is_before_it_and_on_no_action_from_there_on()
     rows[name][row, place] = 1 - rows[name][row, place]
   rows = {name: jnp.asarray(x, jnp.int32 if name == 'actions' else jnp.float32) for name, x in rows.items()}
   rows['steps'] = jnp.tile(jnp.arange(4), (13, 1))
-  outputs = jax.jit(lambda key: policy.apply(policy.init(key), *(rows[name] for name in dt._INPUTS)))(
+  outputs = jax.jit(lambda key: policy.apply(policy.init(key), *(rows[name] for name in INPUTS)))(
       jax.random.key(0)
   )
   changed = np.abs(outputs - outputs[-1:]).max(axis=2) > 1e-6
@@ -105,8 +108,8 @@ def test_who_acts_sees_the_last_steps_and_what_is_still_wanted():
     now = jax.pure_callback(look, jax.ShapeDtypeStruct((), jnp.float32), wanted, observations, actions, steps)
     return jnp.full((1, 3, 1), 10 + now)
 
-  policy = dt.History(init=None, apply=apply, length=3)
-  returns = dt.play(CLOCK, policy, {}, jax.random.key(0), target=100.0, num=1, max_steps=6)
+  policy = History(init=None, apply=apply, length=3)
+  returns = play(CLOCK, policy, {}, jax.random.key(0), target=100.0, num=1, max_steps=6)
   np.testing.assert_array_equal(returns, [0 + 1 + 2 + 3 + 4])
   assert asked == [0, 1, 2, 3, 4, 5]
 
@@ -118,8 +121,8 @@ def test_only_valid_steps_count_and_rows_count_alike():
       'wanted': jnp.zeros((2, 3)), 'observations': jnp.zeros((2, 3, 1)), 'actions': jnp.zeros((2, 3, 1)),
       'steps': jnp.zeros((2, 3), int), 'valid': jnp.array([[True, False, False], [True, True, True]]),
   }
-  policy = dt.History(init=None, apply=lambda params, *window: params, length=3)
-  algorithm = dt.decision_transformer(None, CLOCK, policy)
+  policy = History(init=None, apply=lambda params, *window: params, length=3)
+  algorithm = decision_transformer(None, CLOCK, policy)
   loss, _ = algorithm.loss({'policy': found}, batch, None)
   np.testing.assert_allclose(loss, (0.25 + (0.25 + 1 + 1) / 3) / 2, rtol=1e-6)
 
@@ -131,8 +134,8 @@ def test_discrete_actions_have_likelihoods():
       'wanted': jnp.zeros((1, 2)), 'observations': jnp.zeros((1, 2, 2)), 'actions': jnp.array([[1, 0]]),
       'steps': jnp.zeros((1, 2), int), 'valid': jnp.ones((1, 2), bool),
   }
-  policy = dt.History(init=None, apply=lambda params, *window: params, length=2)
-  loss, _ = dt.decision_transformer(None, RECALL, policy).loss({'policy': logits}, batch, None)
+  policy = History(init=None, apply=lambda params, *window: params, length=2)
+  loss, _ = decision_transformer(None, RECALL, policy).loss({'policy': logits}, batch, None)
   np.testing.assert_allclose(loss, -(np.log(0.75) + np.log(0.5)) / 2, rtol=1e-6)
 
 
@@ -140,7 +143,7 @@ def test_discrete_actions_have_likelihoods():
 def test_bad_shapes_are_refused(bad):
   numbers = dict(length=2, max_steps=2, return_scale=1.0, **SHAPE) | bad
   with pytest.raises(ValueError, match=next(iter(bad))):
-    dt.causal(RECALL, **numbers)
+    causal(RECALL, **numbers)
 
 
 # --- what can be remembered ---------------------------------------------------------------------------------
@@ -152,12 +155,12 @@ def rows(env):
 
 def earned(length):
   """[2, SEEDS] mean returns of 64 episodes where 1 and where -1 is asked for."""
-  policy = dt.causal(RECALL, length=length, max_steps=NUM_STEPS, return_scale=1.0, **SHAPE)
-  rollout = dt.stretches(rows(RECALL), length=length, batch_size=64)
-  algorithm = dt.decision_transformer(rollout, RECALL, policy)
+  policy = causal(RECALL, length=length, max_steps=NUM_STEPS, return_scale=1.0, **SHAPE)
+  rollout = offline_stretches(rows(RECALL), length=length, batch_size=64)
+  algorithm = decision_transformer(rollout, RECALL, policy)
   agent = agents.Agent(algorithm, policy, {'policy': policy}, {})
   state, _ = agents.trained(agent, optax.adam(3e-3), jax.random.split(jax.random.key(1), SEEDS), UPDATES)
-  ask = lambda params, target: dt.play(
+  ask = lambda params, target: play(
       RECALL, policy, params, jax.random.key(2), target=target, num=64, max_steps=NUM_STEPS
   ).mean()
   ask = jax.jit(jax.vmap(jax.vmap(ask, (0, None)), (None, 0)))
@@ -171,8 +174,8 @@ def earned_without_memory():
   agent = agents.Agent(algorithm, policy, {'policy': policy}, {})
   state, _ = agents.trained(agent, optax.adam(3e-3), jax.random.split(jax.random.key(1), SEEDS), UPDATES)
   act = lambda params, seen, key: policy.sample(params, seen, key)[0]
-  play = lambda params: play_memoryless(env, act, params, jax.random.key(2), 64, NUM_STEPS)['return'].mean()
-  return np.asarray(jax.jit(jax.vmap(play))(state.params['policy']))
+  each = lambda params: play_memoryless(env, act, params, jax.random.key(2), 64, NUM_STEPS)['return'].mean()
+  return np.asarray(jax.jit(jax.vmap(each))(state.params['policy']))
 
 
 @pytest.mark.slow

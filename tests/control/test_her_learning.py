@@ -7,7 +7,7 @@ import pytest
 
 from rlx.algorithms.control.dqn import dqn, max_target
 from rlx.envs.control import bit_flip
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.models import networks
 from rlx.rollout.control.replay import hindsight_replay
 from tests.control import agents
@@ -31,7 +31,7 @@ def solved(share):
   agent = agents.Agent(algorithm, POLICY, {'policy': POLICY}, {'target': 'policy'})
   state, _ = agents.trained(agent, optax.adam(1e-3), jax.random.split(jax.random.key(0), SEEDS), STEPS)
   act = lambda params, seen, key: POLICY.mode(params, seen)
-  play = lambda params: evaluate_control.play(ENV, act, params, jax.random.key(1), 200, NUM_BITS)['success']
+  play = lambda params: evaluation.play(ENV, act, params, jax.random.key(1), 200, NUM_BITS)['success']
   return np.asarray(jax.jit(jax.vmap(play))(state.params['policy']).mean(axis=1))
 
 

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.algorithms.control.mopo import mopo, penalised_dreams
+from rlx.algorithms.control.mopo import mopo
 from rlx.envs.control import pendulum
 from rlx.models import dynamics
 from rlx.models.networks import Policy
+from rlx.rollout.control.dreams import penalised_dreams
 
 RIGHT = Policy(
     init=None, mode=None, score=None,

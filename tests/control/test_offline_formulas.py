@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.algorithms.control import cql as conservative
 from rlx.algorithms.control.bc import bc
 from rlx.algorithms.control.cal_ql import cal_ql
 from rlx.algorithms.control.cql import cql
@@ -16,9 +15,11 @@ from rlx.algorithms.control.edac import action_slopes, alignment, edac
 from rlx.algorithms.control.iql import iql
 from rlx.algorithms.control.recoil import recoil
 from rlx.algorithms.control.sac import sac
+from rlx.algorithms.control.td3 import td3
 from rlx.algorithms.control.td3_bc import td3_bc
 from rlx.envs.control import pointmass
 from rlx.losses import value
+from rlx.losses.actor_critic import as_they_are, soft_maximum
 from rlx.models import networks
 from rlx.models.networks import Network
 
@@ -34,7 +35,9 @@ CRITIC = networks.critics(ENV, num=3, layer_norm=False, **SHAPE)
 TEMPERATURE = networks.positive(initial=0.2)
 TARGETS = dict(discount=0.9, target_rate=0.1)
 SOFT = dict(target_entropy=-1.0, **TARGETS)
-PUSHED = dict(conservatism=2.0, num_actions=3, **SOFT)
+SMOOTHED = dict(smoothing_noise=0.2, noise_clip=0.5, target_period=2, **TARGETS)
+PUSHED = dict(conservatism=2.0, num_actions=3)
+PARENT = sac(None, ENV, SQUASHED, CRITIC, TEMPERATURE, **SOFT)
 KEY = jax.random.key(3)
 
 
@@ -117,8 +120,8 @@ def test_the_soft_maximum_is_the_integral():
   params = SQUASHED.init(KEY)
   wide = math.atanh(1.5 / 3.5)  # a standard deviation of 1, so that every action has its chance
   params['layers'][-1]['bias'] = jnp.array([0.0, 0.0, wide, wide])
-  found = conservative.soft_maximum(
-      SQUASHED, linear, {'policy': params, 'critic': None}, rows, KEY, 20_000, conservative.as_they_are
+  found = soft_maximum(
+      SQUASHED, linear, {'policy': params, 'critic': None}, rows, KEY, num_actions=20_000, floor=as_they_are
   )
   assert found.shape == (2, 2)
   np.testing.assert_allclose(found, math.log(math.sinh(2)) + math.log(2 * math.sinh(1)), atol=0.05)
@@ -126,15 +129,14 @@ def test_the_soft_maximum_is_the_integral():
 
 @pytest.mark.slow
 def test_without_conservatism_it_is_sac():
-  parent = sac(None, ENV, SQUASHED, CRITIC, TEMPERATURE, **SOFT)
-  mine = cql(None, ENV, SQUASHED, CRITIC, TEMPERATURE, **{**PUSHED, 'conservatism': 0.0})
+  mine = cql(PARENT, SQUASHED, CRITIC, **{**PUSHED, 'conservatism': 0.0})
   key = jax.random.split(KEY)[0]  # what CQL hands on
-  assert_same(gradients(mine, SQUASHED), gradients(parent, SQUASHED, key=key))
+  assert_same(gradients(mine, SQUASHED), gradients(PARENT, SQUASHED, key=key))
 
 
 def test_the_added_term_moves_the_critic_alone():
   plain, pushed = (
-      gradients(cql(None, ENV, SQUASHED, CRITIC, TEMPERATURE, **{**PUSHED, 'conservatism': c}), SQUASHED)
+      gradients(cql(PARENT, SQUASHED, CRITIC, **{**PUSHED, 'conservatism': c}), SQUASHED)
       for c in (0.0, 2.0)
   )
   assert_same(plain['policy'], pushed['policy'])
@@ -145,14 +147,13 @@ def test_the_added_term_moves_the_critic_alone():
 
 @pytest.mark.slow
 def test_cal_ql_without_a_bound_is_cql_and_with_a_high_one_spares_the_policy():
-  make = lambda factory: factory(None, ENV, SQUASHED, CRITIC, TEMPERATURE, **PUSHED)
+  make = lambda factory: factory(PARENT, SQUASHED, CRITIC, **PUSHED)
   with_returns = lambda g: {**batch(), 'returns_to_go': jnp.full(6, g)}
   unbounded = gradients(make(cal_ql), SQUASHED, with_returns(-jnp.inf))
   assert_same(unbounded, gradients(make(cql), SQUASHED))
   # Far above every Q, the policy's actions have all the weight, and a constant value: Q(data) alone is left.
   bounded = gradients(make(cal_ql), SQUASHED, with_returns(100.0))
-  alone = sac(None, ENV, SQUASHED, CRITIC, TEMPERATURE, **SOFT)
-  parent, rows = gradients(alone, SQUASHED, key=jax.random.split(KEY)[0]), batch()
+  parent, rows = gradients(PARENT, SQUASHED, key=jax.random.split(KEY)[0]), batch()
   held_up = lambda p: CRITIC.apply(p, rows['observations'], rows['actions']).mean(axis=1).sum()
   lift = jax.grad(held_up)(models(SQUASHED)['critic'])
   expected = jax.tree.map(lambda a, b: a - 2.0 * b, parent['critic'], lift)
@@ -181,12 +182,8 @@ def test_slopes_are_of_each_member():
 
 @pytest.mark.slow
 def test_without_diversity_it_is_sac_n():
-  parent = sac(None, ENV, SQUASHED, CRITIC, TEMPERATURE, **SOFT)
-  plain, diverse = (
-      gradients(edac(None, ENV, SQUASHED, CRITIC, TEMPERATURE, diversity=d, **SOFT), SQUASHED)
-      for d in (0.0, 1.0)
-  )
-  assert_same(plain, gradients(parent, SQUASHED))
+  plain, diverse = (gradients(edac(PARENT, CRITIC, diversity=d), SQUASHED) for d in (0.0, 1.0))
+  assert_same(plain, gradients(PARENT, SQUASHED))
   with pytest.raises(AssertionError):
     assert_same(plain['critic'], diverse['critic'])
 
@@ -203,17 +200,15 @@ def test_with_equal_weights_iql_clones():
 
 def test_without_greed_td3_bc_clones():
   """The mean square over the two numbers of an action is the clone's half of the squared distance."""
-  mine = td3_bc(
-      None, FIXED, CRITIC, smoothing_noise=0.2, noise_clip=0.5, target_period=2, greed=0.0, **TARGETS
-  )
+  mine = td3_bc(td3(None, FIXED, CRITIC, **SMOOTHED), FIXED, CRITIC, greed=0.0)
   assert_same(gradients(mine, FIXED)['policy'], gradients(bc(None, FIXED), FIXED)['policy'])
 
 
 def test_td3_bc_does_not_depend_on_the_units_of_rewards():
   """With critics that are ten times as high, the policy's gradient is the same."""
   scaled = Network(init=None, apply=lambda *inputs: 10 * CRITIC.apply(*inputs))
-  numbers = dict(smoothing_noise=0.2, noise_clip=0.5, target_period=2, greed=2.5, **TARGETS)
-  a, b = (gradients(td3_bc(None, FIXED, critic, **numbers), FIXED)['policy'] for critic in (CRITIC, scaled))
+  made = lambda critic: td3_bc(td3(None, FIXED, critic, **SMOOTHED), FIXED, critic, greed=2.5)
+  a, b = (gradients(made(critic), FIXED)['policy'] for critic in (CRITIC, scaled))
   assert_same(a, b, rtol=1e-4)
 
 

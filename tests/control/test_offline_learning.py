@@ -27,13 +27,15 @@ from rlx.algorithms.control.dual_rl import chi_square_rise, total_variation_rise
 from rlx.algorithms.control.edac import edac
 from rlx.algorithms.control.fdvl import fdvl
 from rlx.algorithms.control.iql import iql
+from rlx.algorithms.control.sac import sac
+from rlx.algorithms.control.td3 import td3
 from rlx.algorithms.control.td3_bc import td3_bc
 from rlx.algorithms.control.xql import xql
+from rlx.data.behaviours import steered
 from rlx.envs.control.pointmass import pointmass
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.evaluation.aggregates import interquartile_mean
 from rlx.models import networks
-from rlx.rollout.control.behaviours import steered
 from rlx.rollout.control.offline import offline
 
 SEEDS, STEPS, DISCOUNT = 5, 2000, 0.97
@@ -67,23 +69,22 @@ def agent(name):
   critics = lambda num: networks.critics(env, num=num, layer_norm=True, **SHAPE)
   value, temperature = networks.state_value(env, **SHAPE), networks.positive(initial=0.1)
   twin, many = critics(2), critics(6)
-  conservative = dict(conservatism=1.0, num_actions=4, **SOFT)
+  conservative = dict(conservatism=1.0, num_actions=4)
   in_sample = (rollout, gaussian, value, twin)
-  soft = (rollout, env, squashed, twin, temperature)
+  soft = lambda critic: sac(rollout, env, squashed, critic, temperature, **SOFT)
   made, policy, critic = {
       'bc': lambda: (bc(rollout, gaussian), gaussian, None),
       'td3_bc': lambda: (
           td3_bc(
-              rollout, fixed, twin, smoothing_noise=0.2, noise_clip=0.5, target_period=2, greed=2.5, **TARGETS
+              td3(rollout, fixed, twin, smoothing_noise=0.2, noise_clip=0.5, target_period=2, **TARGETS),
+              fixed, twin, greed=2.5,
           ),
           fixed, twin,
       ),
       'awac': lambda: (awac(rollout, gaussian, twin, **WEIGHTED), gaussian, twin),
-      'cql': lambda: (cql(*soft, **conservative), squashed, twin),
-      'cal_ql': lambda: (cal_ql(*soft, **conservative), squashed, twin),
-      'edac': lambda: (
-          edac(rollout, env, squashed, many, temperature, diversity=1.0, **SOFT), squashed, many
-      ),
+      'cql': lambda: (cql(soft(twin), squashed, twin, **conservative), squashed, twin),
+      'cal_ql': lambda: (cal_ql(soft(twin), squashed, twin, **conservative), squashed, twin),
+      'edac': lambda: (edac(soft(many), many, diversity=1.0), squashed, many),
       'iql': lambda: (iql(*in_sample, expectile=0.8, **WEIGHTED), gaussian, twin),
       'xql': lambda: (xql(*in_sample, scale=1.0, exponent_max=5.0, **WEIGHTED), gaussian, twin),
       'fdvl-chi': lambda: (fdvl(*in_sample, rise=chi_square_rise, greed=0.8, **WEIGHTED), gaussian, twin),
@@ -107,7 +108,7 @@ def scores(name):
   env, one = environment(), agent(name)
   state, _ = agents.trained(one, optax.adam(1e-3), jax.random.split(jax.random.key(1), SEEDS), STEPS)
   act = lambda params, observations, key: one.policy.mode(params, observations)
-  play = lambda params: evaluate_control.play(env, act, params, jax.random.key(2), 16, 100)['return'].mean()
+  play = lambda params: evaluation.play(env, act, params, jax.random.key(2), 16, 100)['return'].mean()
   returns = jax.jit(jax.vmap(play))(state.models['policy'])
   return np.asarray(env.score(returns))
 

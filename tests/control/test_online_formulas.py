@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.algorithms.control import c51, ddpg, dqn, droq, qr_dqn, td3
+from rlx.algorithms.control import c51, ddpg, dqn, qr_dqn, td3
+from rlx.algorithms.control.droq import droq
 from rlx.algorithms.control.mpo import mpo
 from rlx.algorithms.control.redq import redq
 from rlx.algorithms.control.sac import sac
 from rlx.envs.control import probes
 from rlx.envs.control.recall import recall
-from rlx.models import networks
+from rlx.models import critics, networks
 from rlx.models.recurrent import gru
 from rlx.rollout.control.recurrent import recurrent
 
@@ -31,7 +32,7 @@ def test_projected_atoms():
 
 
 def test_a_projection_keeps_mass_and_inside_the_atoms_the_mean():
-  z = c51.atoms(num_atoms=11, low=-1.0, high=1.0)
+  z = critics.atoms(num_atoms=11, low=-1.0, high=1.0)
   probabilities = jax.nn.softmax(jax.random.normal(jax.random.key(0), (5, 11)))
   moved = 0.1 * jnp.arange(5)[:, None] + 0.4 * z[None]
   m = c51.projected(moved, probabilities, z)
@@ -41,7 +42,7 @@ def test_a_projection_keeps_mass_and_inside_the_atoms_the_mean():
 
 def test_atoms_span_an_interval():
   with pytest.raises(ValueError, match='at least 2, and low below high'):
-    c51.atoms(num_atoms=11, low=1.0, high=1.0)
+    critics.atoms(num_atoms=11, low=1.0, high=1.0)
 
 
 def test_quantile_huber_by_hand():
@@ -210,9 +211,9 @@ def test_redq_of_one_critic_is_sac_of_one():
 @pytest.mark.slow
 def test_droq_that_drops_nothing_is_redq_with_layer_norm():
   env = probes.better(discrete=False)
-  dropping = droq.dropout_critics(env, num=2, rate=0.0, **SHAPE)
+  dropping = critics.dropout_critics(env, num=2, rate=0.0, **SHAPE)
   normal = networks.critics(env, num=2, layer_norm=True, **SHAPE)
-  (first,) = soft_gradients(functools.partial(droq.droq, num_critics=2), critic=dropping)
+  (first,) = soft_gradients(functools.partial(droq, num_critics=2), critic=dropping)
   (second,) = soft_gradients(functools.partial(redq, subset=2), critic=normal)
   close(first, second)
 
@@ -220,14 +221,14 @@ def test_droq_that_drops_nothing_is_redq_with_layer_norm():
 @pytest.mark.slow
 def test_dropout_is_drawn_anew_for_each_critic_and_key():
   env = probes.better(discrete=False)
-  critic = droq.dropout_critics(env, num=2, hidden=(32,), activation='tanh', rate=0.5)
+  critic = critics.dropout_critics(env, num=2, hidden=(32,), activation='tanh', rate=0.5)
   params = jax.tree.map(lambda x: x[:1].repeat(2, axis=0), critic.init(jax.random.key(0)))
   ones = jnp.ones((1, 1))
   values = [critic.apply(params, ones, ones, jax.random.key(seed)) for seed in (0, 0, 1)]
   np.testing.assert_array_equal(values[0], values[1])
   assert values[0][0] != values[0][1] and values[0][0] != values[2][0]
   with pytest.raises(ValueError, match='rate=1'):
-    droq.dropout_critics(env, num=2, rate=1.0, **SHAPE)
+    critics.dropout_critics(env, num=2, rate=1.0, **SHAPE)
 
 
 def test_a_subset_is_of_the_ensemble():

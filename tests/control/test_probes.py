@@ -10,7 +10,7 @@ import pytest
 import rows_core
 
 from rlx.envs.control import probes
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 
 DISCOUNT = rows_core.DISCOUNT
 PROBES = {  # name -> (environment, observations whose values are known, those values)
@@ -29,8 +29,8 @@ def played(row, probe):
       minibatches=row.minibatches,
   )
   act = lambda params, observations, key: agent.policy.mode(params, observations)
-  play = lambda params: evaluate_control.play(env, act, params, jax.random.key(1), 1000, 2)['return'].mean()
-  return agent, state, np.asarray(jax.vmap(play)(state.models['policy']))
+  play = lambda params: evaluation.play(env, act, params, jax.random.key(1), 1000, 2)['return'].mean()
+  return agent, state, np.asarray(jax.vmap(play)(agent.seen(state.models)['policy']))
 
 
 @each(lambda row: row.value)
@@ -39,7 +39,7 @@ def test_values_are_those_of_the_probe(row, name):
   probe, observations, values = PROBES[name]
   agent, state, _ = played(row, probe)
   observations = jnp.array(observations)[:, None]
-  known = jax.vmap(lambda models: row.value(agent, models, observations))(state.models)
+  known = jax.vmap(lambda models: row.value(agent, agent.seen(models), observations))(state.models)
   np.testing.assert_allclose(known, np.broadcast_to(values, known.shape), atol=0.15)
 
 

@@ -13,6 +13,7 @@ from rlx import config as configs
 from rlx.data import transitions as datasets
 from rlx.envs.control.pendulum import pendulum
 from rlx.rollout.control.offline import offline
+from rlx.run.build import build
 
 ENV = pendulum(max_steps=6)
 
@@ -107,7 +108,7 @@ def config(data):
 
 
 def drawn(data):
-  run = configs.build(config(data))
+  run = build(config(data))
   return run.stages[0].rollout.data
 
 
@@ -137,8 +138,8 @@ def test_data_that_nobody_asks_for_are_an_error():
   path = 'experiments/configs/control/sac_pendulum.py:smoke'
   online = configs.load(path).unlock()
   online.data = ConfigDict(RANDOM)
-  with pytest.raises(configs.ConfigError, match='dataset'):
-    configs.build(online)
+  with pytest.raises(configs.ConfigError, match=r"\['data'\], which nobody asks for"):
+    build(online)
 
 
 def test_offline_draws_rows_of_the_set(rows):

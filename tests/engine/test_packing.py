@@ -7,12 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_sample import CONFIG, DECODINGS, PARAMS, drawn
+from test_sample import DECODINGS, MODEL, PARAMS, drawn
 
 from rlx.engine import packing as packings
 from rlx.engine import sample as engine
 from rlx.engine.packing import Packing
-from rlx.models import heads, lora
+from rlx.engine.speaker import Critic, Scoring
+from rlx.models import lora
+from rlx.models.heads import TokenHead, init_value
 
 SEVEN = dataclasses.replace(DECODINGS['plain'], max_tokens=7)
 score = jax.jit(
@@ -20,14 +22,12 @@ score = jax.jit(
 )
 
 
-@functools.partial(jax.jit, static_argnames=('config', 'decoding', 'packing'))
-def value_and_grad(params, batch, weights, *, config, decoding, packing):
+@functools.partial(jax.jit, static_argnames=('model', 'decoding', 'packing'))
+def value_and_grad(params, batch, weights, *, model, decoding, packing):
   """Scores and the gradient of a weighted sum of them."""
 
   def loss(params):
-    logprobs, entropy = engine.score(
-        params, config, batch, decoding=decoding, chunk_size=7, packing=packing
-    )
+    logprobs, entropy = engine.score(params, model, batch, decoding=decoding, chunk_size=7, packing=packing)
     return jnp.sum(weights * logprobs) + jnp.sum(jnp.cos(weights) * entropy), (logprobs, entropy)
 
   return jax.value_and_grad(loss, has_aux=True)(params)
@@ -41,7 +41,7 @@ def assert_close(one, other):
   jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=2e-4, atol=2e-5), one, other)
 
 
-def ragged(config, *, num_prompts=5, group_size=3, prompt_columns=4, max_tokens=7, seed=0):
+def ragged(model, *, num_prompts=5, group_size=3, prompt_columns=4, max_tokens=7, seed=0):
   """Rows of random lengths, an empty completion and a full one among them; garbage in the padding."""
   rng = np.random.default_rng(seed)
   num_rows = num_prompts * group_size
@@ -49,7 +49,7 @@ def ragged(config, *, num_prompts=5, group_size=3, prompt_columns=4, max_tokens=
   own = rng.integers(0, max_tokens + 1, num_rows)
   own[:2] = 0, max_tokens
   columns = np.arange(prompt_columns + max_tokens)
-  tokens = rng.integers(0, config.vocab_size, (num_rows, columns.size))
+  tokens = rng.integers(0, model.vocab_size, (num_rows, columns.size))
   prompts = tokens[::group_size].repeat(group_size, axis=0)
   tokens = np.where(columns < prompt_lengths[:, None], prompts, tokens)
   valid = columns < (prompt_lengths + own)[:, None]
@@ -69,7 +69,7 @@ def ragged(config, *, num_prompts=5, group_size=3, prompt_columns=4, max_tokens=
 )
 def test_scores_and_gradients_are_those_of_padded_rows(columns, rows, share):
   batch, decoding = drawn('all_filters'), DECODINGS['all_filters']
-  run = functools.partial(value_and_grad, PARAMS, batch, weights_of(batch), config=CONFIG, decoding=decoding)
+  run = functools.partial(value_and_grad, PARAMS, batch, weights_of(batch), model=MODEL, decoding=decoding)
   packing = Packing(columns=columns, rows=rows, share_prompts=share)
   (value, scores), grads = run(packing=packing)
   (expected_value, expected_scores), expected_grads = run(packing=None)
@@ -86,7 +86,7 @@ def rows_in_use(batch, packing):
 @pytest.mark.slow
 def test_no_two_tokens_have_one_place_but_in_a_shared_prompt():
   for seed in range(5):
-    batch = ragged(CONFIG, seed=seed)
+    batch = ragged(MODEL, seed=seed)
     for share in (False, True):
       layout = rows_in_use(batch, Packing(columns=16, rows=3, share_prompts=share))
       cells, tokens = np.asarray(layout.cells), np.asarray(layout.tokens).reshape(-1)
@@ -124,7 +124,7 @@ def test_a_shared_prompt_takes_its_place_once():
 def test_the_order_of_rows_and_the_padding_change_nothing(share):
   batch, decoding = drawn('plain'), DECODINGS['plain']
   packing = Packing(columns=14, rows=2, share_prompts=share)
-  run = functools.partial(score, PARAMS, CONFIG, decoding=decoding, chunk_size=16, packing=packing)
+  run = functools.partial(score, PARAMS, MODEL, decoding=decoding, chunk_size=16, packing=packing)
   expected = run(batch)
   order = np.random.default_rng(0).permutation(len(batch['tokens']))
   moved = run({name: x[order] for name, x in batch.items()})
@@ -135,11 +135,11 @@ def test_the_order_of_rows_and_the_padding_change_nothing(share):
 
 @pytest.mark.slow
 def test_a_population_is_packed_each_member_by_itself():
-  batches = [ragged(CONFIG, seed=seed) for seed in (0, 1)]
+  batches = [ragged(MODEL, seed=seed) for seed in (0, 1)]
   stacked = jax.tree.map(lambda *x: jnp.stack(x), *batches)
   packing = Packing(columns=16, rows=2, share_prompts=True)
   run = functools.partial(
-      value_and_grad, config=CONFIG, decoding=SEVEN, packing=packing
+      value_and_grad, model=MODEL, decoding=SEVEN, packing=packing
   )
   params = [PARAMS, jax.tree.map(lambda x: 1.1 * x, PARAMS)]
   weights = [weights_of(batch) for batch in batches]
@@ -150,15 +150,16 @@ def test_a_population_is_packed_each_member_by_itself():
 
 @pytest.mark.slow
 def test_values_of_actions_are_those_of_padded_rows():
-  batch = ragged(CONFIG)
-  trunk = heads.init_value(PARAMS)
-  params = {**trunk, 'value_head': jnp.linspace(-1.0, 1.0, CONFIG.width)}
+  batch = ragged(MODEL)
+  trunk = init_value(PARAMS)
+  params = {**trunk, 'value_head': jnp.linspace(-1.0, 1.0, MODEL.width)}
   weights = weights_of(batch) * batch['action_mask']
 
   @functools.partial(jax.jit, static_argnames='packing')
   def run(params, packing):
-    total = lambda params: jnp.sum(weights * heads.values(params, CONFIG, batch, packing=packing))
-    return heads.values(params, CONFIG, batch, packing=packing), jax.grad(total)(params)
+    critic = Critic(head=TokenHead(MODEL), scoring=Scoring(chunk_tokens=64, packing=packing))
+    total = lambda params: jnp.sum(weights * critic.apply(params, batch))
+    return critic.apply(params, batch), jax.grad(total)(params)
 
   values, grads = run(params, Packing(columns=16, rows=2, share_prompts=True))
   expected, expected_grads = run(params, None)
@@ -170,14 +171,12 @@ def test_values_of_actions_are_those_of_padded_rows():
 def test_frozen_parameters_get_no_gradient_of_their_own():
   """Of an adapted policy only the adapters are differentiated: no array of the base's shape is summed."""
   adapters = lora.Lora(rank=2, alpha=4.0, targets='layers/(query|up)', full='')
-  batch = ragged(CONFIG)
+  batch = ragged(MODEL)
   trained = lora.init(jax.random.key(0), PARAMS, adapters)
 
   def loss(trained, packing):
-    policy = lora.view({'base': PARAMS, 'adapters': trained}, adapters)['policy']
-    logprobs, _ = engine.score(
-        policy, CONFIG, batch, decoding=SEVEN, chunk_size=16, packing=packing
-    )
+    policy = lora.attach(PARAMS, trained, adapters)
+    logprobs, _ = engine.score(policy, MODEL, batch, decoding=SEVEN, chunk_size=16, packing=packing)
     return logprobs.sum()
 
   packing = Packing(columns=16, rows=2, share_prompts=True)
@@ -194,14 +193,13 @@ def test_frozen_parameters_get_no_gradient_of_their_own():
 @pytest.mark.slow
 def test_memory_follows_the_tokens_of_a_part():
   """Sixteen times the rows take no more activations."""
-  config = CONFIG
 
   def temporary(num_prompts):
-    batch = ragged(config, num_prompts=num_prompts, prompt_columns=8, max_tokens=56)
+    batch = ragged(MODEL, num_prompts=num_prompts, prompt_columns=8, max_tokens=56)
     packing = Packing(columns=64, rows=2, share_prompts=True)
     decoding = dataclasses.replace(SEVEN, max_tokens=56)
     lowered = value_and_grad.lower(
-        PARAMS, batch, weights_of(batch), config=config, decoding=decoding, packing=packing
+        PARAMS, batch, weights_of(batch), model=MODEL, decoding=decoding, packing=packing
     )
     return lowered.compile().memory_analysis().temp_size_in_bytes
 
@@ -211,7 +209,7 @@ def test_memory_follows_the_tokens_of_a_part():
 
 
 def test_a_row_too_wide_is_one_clear_error():
-  batch = ragged(CONFIG)
+  batch = ragged(MODEL)
   with pytest.raises(ValueError, match='packed_columns=10 is less than the 11 columns'):
     packings.lay_out(batch, Packing(columns=10, rows=2, share_prompts=True))
   with pytest.raises(ValueError, match='packed_rows=0'):

@@ -14,14 +14,15 @@ from rlx import sharding, types
 from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
 from rlx.models import transformer
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from tests.cases import cases
 
 VOCAB, PAD, GROUP_SIZE = 8, 0, 3
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=VOCAB, num_layers=2, width=16, num_heads=4, num_kv_heads=2, head_size=4, mlp_size=16,
     context_length=16, logit_softcap=4.0,
-)
+))
 PLAIN = Decoding(
     max_tokens=5, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
     pad_id=PAD,
@@ -47,11 +48,11 @@ close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5)
 
 sample = jax.jit(engine.sample, static_argnums=1, static_argnames=('group_size', 'decoding'))
 score = jax.jit(engine.score, static_argnums=1, static_argnames=('decoding', 'chunk_size'))
-forward = jax.jit(transformer.forward, static_argnums=1)
+forward = jax.jit(MODEL.forward)
 
 
 def make_params():
-  shapes = jax.eval_shape(functools.partial(transformer.init, config=CONFIG), jax.random.key(0))
+  shapes = jax.eval_shape(MODEL.init, jax.random.key(0))
   rng = np.random.default_rng(1)
   return jax.tree.map(lambda x: jnp.array(0.6 * rng.normal(size=x.shape), jnp.float32), shapes)
 
@@ -62,7 +63,7 @@ PARAMS = make_params()
 @functools.cache
 def drawn(name):
   """A batch of 4 x 3 rows as NumPy arrays."""
-  batch = sample(PARAMS, CONFIG, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=DECODINGS[name])
+  batch = sample(PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=DECODINGS[name])
   types.check(batch)
   return jax.tree.map(np.asarray, batch)
 
@@ -75,8 +76,8 @@ def completions(batch):
 
 def next_logits(tokens):
   """[B, T, V]: logits of what follows each column, from a forward pass over whole rows."""
-  hidden, _ = forward(PARAMS, CONFIG, jnp.array(tokens))
-  return np.asarray(transformer.logits(PARAMS, CONFIG, hidden), np.float64)
+  hidden, _ = forward(PARAMS, jnp.array(tokens))
+  return np.asarray(MODEL.logits(PARAMS, hidden), np.float64)
 
 
 def distribution(logits, decoding, num_drawn):
@@ -139,7 +140,7 @@ def test_the_cases_above_hold_early_ends_and_truncations():
 @FEW
 def test_the_sampler_and_the_scorer_speak_of_the_same_distribution(name):
   batch, decoding = drawn(name), DECODINGS[name]
-  logprobs, entropy = score(PARAMS, CONFIG, batch, decoding=decoding, chunk_size=7)
+  logprobs, entropy = score(PARAMS, MODEL, batch, decoding=decoding, chunk_size=7)
   close(batch['sampler_logprobs'], logprobs)
   logits = next_logits(batch['tokens'])
   for b, t in np.argwhere(batch['action_mask']):
@@ -159,7 +160,7 @@ def test_scores_have_finite_gradients_that_padding_cannot_reach():
   @jax.jit
   @jax.grad
   def gradient(params, batch):
-    logprobs, entropy = engine.score(params, CONFIG, batch, decoding=decoding, chunk_size=7)
+    logprobs, entropy = engine.score(params, MODEL, batch, decoding=decoding, chunk_size=7)
     return jnp.sum(jnp.square(logprobs)) + jnp.sum(entropy)
 
   gradients = gradient(PARAMS, batch)
@@ -176,7 +177,7 @@ def test_pairs_of_tokens_have_their_exact_probabilities(changes):
   num = 4000
   decoding = dataclasses.replace(PLAIN, max_tokens=2, eos_ids=(), **changes)
   prompt, length = PROMPTS[:1], LENGTHS[:1]
-  batch = sample(PARAMS, CONFIG, prompt, length, jax.random.key(0), group_size=num, decoding=decoding)
+  batch = sample(PARAMS, MODEL, prompt, length, jax.random.key(0), group_size=num, decoding=decoding)
   drawn_pairs = np.asarray(batch['tokens'])[:, length[0] : length[0] + 2]
   observed = np.zeros((VOCAB, VOCAB))
   np.add.at(observed, tuple(drawn_pairs.T), 1)
@@ -214,7 +215,7 @@ def rerun(rows, *, grouped, columns=4, max_tokens=5):
   ids = jnp.array([i for _, i in rows])
   padded = np.pad(PROMPTS[prompts], ((0, 0), (0, columns - 4)), constant_values=6)
   batch = sample(
-      PARAMS, CONFIG, padded, LENGTHS[prompts], KEY, group_size=GROUP_SIZE if grouped else 1,
+      PARAMS, MODEL, padded, LENGTHS[prompts], KEY, group_size=GROUP_SIZE if grouped else 1,
       decoding=dataclasses.replace(PLAIN, max_tokens=max_tokens), sequence_ids=ids,
   )
   logprobs = [row[mask] for row, mask in zip(batch['sampler_logprobs'], batch['action_mask'], strict=True)]
@@ -253,7 +254,7 @@ def test_a_longer_limit_only_adds_tokens():
 def test_ids_and_keys_are_alive():
   """Samples of one prompt differ, follow their ids when these are swapped, and change with the key."""
   run = lambda key, ids: completions(
-      sample(PARAMS, CONFIG, PROMPTS[:1], LENGTHS[:1], key, group_size=12, decoding=PLAIN, sequence_ids=ids)
+      sample(PARAMS, MODEL, PROMPTS[:1], LENGTHS[:1], key, group_size=12, decoding=PLAIN, sequence_ids=ids)
   )
   ids = jnp.arange(12)
   base, order = run(KEY, ids), np.random.default_rng(0).permutation(12)
@@ -268,15 +269,15 @@ def test_ids_and_keys_are_alive():
 def test_eight_devices_say_what_one_says(sizes):
   rows = np.arange(8) % 4
   args = PROMPTS[rows], LENGTHS[rows]
-  alone = sample(PARAMS, CONFIG, *args, KEY, group_size=2, decoding=PLAIN)
+  alone = sample(PARAMS, MODEL, *args, KEY, group_size=2, decoding=PLAIN)
   mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
-  params = jax.device_put(PARAMS, sharding.shardings(PARAMS, mesh))
+  params = jax.device_put(PARAMS, sharding.shardings(PARAMS, mesh, MODEL.axes))
   args = jax.device_put(args, NamedSharding(mesh, PartitionSpec(sharding.ROWS)))
 
   @jax.jit
   def spread(params, prompts, lengths):
-    params = sharding.gather(params)
-    return engine.sample(params, CONFIG, prompts, lengths, KEY, group_size=2, decoding=PLAIN)
+    params = sharding.gather({'policy': params}, {'policy': MODEL.axes})['policy']
+    return engine.sample(params, MODEL, prompts, lengths, KEY, group_size=2, decoding=PLAIN)
 
   with jax.set_mesh(mesh):
     together = spread(params, *args)
@@ -297,7 +298,7 @@ def test_the_loop_ends_with_the_last_row(monkeypatch, eos_ids):
   monkeypatch.setattr(transformer, 'decode', counted)
   decoding = dataclasses.replace(PLAIN, eos_ids=eos_ids, max_tokens=12)
   run = lambda key: engine.sample(
-      PARAMS, CONFIG, PROMPTS[:2], LENGTHS[:2], key, group_size=1, decoding=decoding
+      PARAMS, MODEL, PROMPTS[:2], LENGTHS[:2], key, group_size=1, decoding=decoding
   )
   batch = jax.jit(run)(KEY)
   jax.effects_barrier()
@@ -381,6 +382,6 @@ def test_bad_decoding_raises_and_names_the_value(changes):
 def test_prompts_and_completions_must_fit_the_context():
   with pytest.raises(ValueError, match='4 tokens and max_tokens=13 do not fit the context of 16'):
     sample(
-        PARAMS, CONFIG, PROMPTS, LENGTHS, KEY, group_size=1,
+        PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=1,
         decoding=dataclasses.replace(PLAIN, max_tokens=13),
     )

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import test_sample
-from test_sample import CONFIG, DECODINGS, GROUP_SIZE, KEY, PARAMS, completions, drawn
+from test_sample import DECODINGS, GROUP_SIZE, KEY, MODEL, PARAMS, completions, drawn
 
 from rlx.engine import sample as engine
 from rlx.engine import slots
@@ -23,7 +23,7 @@ in_slots = jax.jit(engine.sample, static_argnums=1, static_argnames=('group_size
 def refilled(name, num_slots):
   decoding = DECODINGS[name]
   batch = in_slots(
-      PARAMS, CONFIG, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=decoding, num_slots=num_slots
+      PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=decoding, num_slots=num_slots
   )
   return jax.tree.map(np.asarray, batch)
 
@@ -52,7 +52,7 @@ def test_a_queue_is_its_batches_to_the_bit():
   for i in range(len(PROMPTS)):
     rows = slice(i * GROUP_SIZE, (i + 1) * GROUP_SIZE)
     part = in_slots(
-        PARAMS, CONFIG, PROMPTS[i : i + 1], LENGTHS[i : i + 1], KEY, group_size=GROUP_SIZE,
+        PARAMS, MODEL, PROMPTS[i : i + 1], LENGTHS[i : i + 1], KEY, group_size=GROUP_SIZE,
         decoding=DECODINGS['plain'], num_slots=GROUP_SIZE, sequence_ids=np.arange(NUM_ROWS)[rows],
     )
     for name in ('tokens', 'sampler_logprobs'):
@@ -63,7 +63,7 @@ def test_the_order_of_the_queue_decides_nothing():
   whole, order = refilled('plain', 5), np.array([2, 0, 3, 1])
   ids = (order[:, None] * GROUP_SIZE + np.arange(GROUP_SIZE)).reshape(-1)
   other = in_slots(
-      PARAMS, CONFIG, PROMPTS[order], LENGTHS[order], KEY, group_size=GROUP_SIZE, decoding=DECODINGS['plain'],
+      PARAMS, MODEL, PROMPTS[order], LENGTHS[order], KEY, group_size=GROUP_SIZE, decoding=DECODINGS['plain'],
       num_slots=5, sequence_ids=ids,
   )
   for name in ('tokens', 'sampler_logprobs', 'truncated'):
@@ -73,10 +73,10 @@ def test_the_order_of_the_queue_decides_nothing():
 @pytest.mark.parametrize('name', ['plain', 'all_filters'])
 def test_a_replay_is_the_sampler_to_the_bit(name):
   batch = refilled(name, 5)
-  logprobs = replay(PARAMS, CONFIG, batch, group_size=GROUP_SIZE, decoding=DECODINGS[name], num_slots=5)
+  logprobs = replay(PARAMS, MODEL, batch, group_size=GROUP_SIZE, decoding=DECODINGS[name], num_slots=5)
   np.testing.assert_array_equal(logprobs, batch['sampler_logprobs'])
   other = jax.tree.map(lambda x: x * 1.01, PARAMS)
-  logprobs = replay(other, CONFIG, batch, group_size=GROUP_SIZE, decoding=DECODINGS[name], num_slots=5)
+  logprobs = replay(other, MODEL, batch, group_size=GROUP_SIZE, decoding=DECODINGS[name], num_slots=5)
   assert np.abs(logprobs - batch['sampler_logprobs']).max() > 1e-4
 
 
@@ -93,7 +93,7 @@ def test_what_a_slot_held_before_is_never_read(monkeypatch):
   monkeypatch.setattr(transformer, 'empty_cache', lambda *a: poison(empty(*a), True))
   monkeypatch.setattr(slots, 'refill', refill_poisoned)
   batch = engine.sample(
-      PARAMS, CONFIG, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=DECODINGS['plain'], num_slots=3
+      PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=DECODINGS['plain'], num_slots=3
   )
   np.testing.assert_array_equal(batch['tokens'], expected['tokens'])
   np.testing.assert_allclose(batch['sampler_logprobs'], expected['sampler_logprobs'], rtol=1e-5, atol=1e-6)
@@ -102,11 +102,11 @@ def test_what_a_slot_held_before_is_never_read(monkeypatch):
 def queue_of(decoding, num_slots):
   """Bank, queue, state at the beginning and `run(state, until)` of the test's sequences."""
   columns = PROMPTS.shape[1] + decoding.max_tokens
-  bank = slots.read_prompts(PARAMS, CONFIG, PROMPTS, LENGTHS, columns=columns)
+  bank = slots.read_prompts(PARAMS, MODEL, PROMPTS, LENGTHS, columns=columns)
   keys = jax.vmap(functools.partial(jax.random.fold_in, KEY))(jnp.arange(NUM_ROWS + 1))
 
   def draw(hidden, sequence, count):
-    return engine.draw_tokens(PARAMS, CONFIG, decoding, keys[sequence], hidden, count)
+    return engine.draw_tokens(PARAMS, MODEL, decoding, keys[sequence], hidden, count)
 
   budgets = jnp.full(NUM_ROWS, decoding.max_tokens)
   queue = slots.fresh(LENGTHS, budgets, group_size=GROUP_SIZE, max_tokens=decoding.max_tokens)
@@ -114,9 +114,9 @@ def queue_of(decoding, num_slots):
   @functools.partial(jax.jit, static_argnums=1)
   def run(state, num_steps=1000):
     until = lambda slots: slots.steps >= num_steps
-    return slots.run(PARAMS, CONFIG, bank, queue, state, draw, decoding.is_eos, until=until)
+    return slots.run(PARAMS, MODEL, bank, queue, state, draw, decoding.is_eos, until=until)
 
-  return slots.begin(CONFIG, bank, queue, num_slots=num_slots), run
+  return slots.begin(MODEL, bank, queue, num_slots=num_slots), run
 
 
 @pytest.mark.parametrize('num_slots', [1, 4, NUM_ROWS])
@@ -146,7 +146,7 @@ def test_a_row_ends_within_its_budget(num_slots):
   budgets = np.resize([1, 3, 5, 2], NUM_ROWS).astype(np.int32)
   free = drawn('plain')
   batch = in_slots(
-      PARAMS, CONFIG, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=DECODINGS['plain'],
+      PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=DECODINGS['plain'],
       num_slots=num_slots, budgets=budgets,
   )
   for row, whole, budget in zip(completions(batch), completions(free), budgets, strict=True):

@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import test_sample
-from test_sample import CONFIG, GROUP_SIZE, KEY, PARAMS, PLAIN, completions
+from test_sample import GROUP_SIZE, KEY, MODEL, PARAMS, PLAIN, completions
 
 from rlx.engine import sample as engine
 from rlx.engine import slots, speculate
+from rlx.engine.speaker import Speaker
 from rlx.engine.speculate import Speculation
-from rlx.models import drafter, transformer
+from rlx.models import drafter
 from rlx.rollout import prompts
 
 PROMPTS, LENGTHS = jnp.asarray(test_sample.PROMPTS), jnp.asarray(test_sample.LENGTHS)
@@ -38,14 +39,14 @@ static = functools.partial(jax.jit, static_argnames=('name', 'num_slots', 'guess
 
 def speculation_of(guess, num_drafts, max_live, draft_params):
   """`guess` is the longest n-gram, or 'model'."""
-  model = lambda: speculate.model(draft_params, CONFIG)
+  model = lambda: speculate.by_model(draft_params, MODEL)
   return Speculation(model() if guess == 'model' else speculate.ngram(longest=guess), num_drafts, max_live)
 
 
 @static
 def sample(params, draft_params, key, budgets, *, name, num_slots, guess, num_drafts, max_live):
   return engine.sample(
-      params, CONFIG, PROMPTS, LENGTHS, key, group_size=GROUP_SIZE, decoding=DECODINGS[name],
+      params, MODEL, PROMPTS, LENGTHS, key, group_size=GROUP_SIZE, decoding=DECODINGS[name],
       num_slots=num_slots, budgets=budgets,
       speculation=speculation_of(guess, num_drafts, max_live, draft_params),
   )
@@ -55,7 +56,7 @@ def sample(params, draft_params, key, budgets, *, name, num_slots, guess, num_dr
 def drawn(name):
   """The batch without speculation, as NumPy arrays."""
   batch = jax.jit(lambda: engine.sample(
-      PARAMS, CONFIG, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=DECODINGS[name]
+      PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=DECODINGS[name]
   ))()
   return jax.tree.map(np.asarray, batch)
 
@@ -179,8 +180,9 @@ def test_ngrams_are_right_where_rows_repeat_themselves():
   """A greedy policy that looks at nothing but the newest token goes in circles; here through the rollout."""
   problems = {'prompts': PROMPTS, 'prompt_lengths': LENGTHS}
   task = types.SimpleNamespace(begin=None, data=None, draw=lambda world, key, num: (problems, world))
+  policy = Speaker(model=MODEL, decoding=DECODINGS['greedy'], scoring=None)
   rollout = prompts.guessed_completions(
-      task, CONFIG, DECODINGS['greedy'], batch_size=NUM_ROWS, group_size=GROUP_SIZE, num_slots=4, ngram=3,
+      task, policy, batch_size=NUM_ROWS, group_size=GROUP_SIZE, num_slots=4, ngram=3,
       draft_tokens=3, max_live=100,
   )
   run = jax.jit(lambda params: rollout.draw({'policy': params}, {}, KEY)[0])
@@ -210,21 +212,21 @@ def test_stopped_anywhere_it_goes_on_as_if_it_had_not_been():
 def stoppable():
   """State at the beginning and `run(state, num_steps)`: four slots, drafts once two are left."""
   decoding, columns = DECODINGS['plain'], PROMPTS.shape[1] + MAX_TOKENS
-  bank = jax.jit(lambda: slots.read_prompts(PARAMS, CONFIG, PROMPTS, LENGTHS, columns=columns))()
+  bank = jax.jit(lambda: slots.read_prompts(PARAMS, MODEL, PROMPTS, LENGTHS, columns=columns))()
   queue = slots.fresh(LENGTHS, ALL_TOKENS, group_size=GROUP_SIZE, max_tokens=MAX_TOKENS)
   keys = jax.vmap(functools.partial(jax.random.fold_in, KEY))(jnp.arange(NUM_ROWS + 1))
-  draw = lambda params, config, hidden, sequence, count: engine.draw_tokens(
-      params, config, decoding, keys[sequence], hidden, count
+  draw = lambda params, model, hidden, sequence, count: engine.draw_tokens(
+      params, model, decoding, keys[sequence], hidden, count
   )
 
   @jax.jit
   def run(state, num_steps):
     return speculate.run(
-        PARAMS, CONFIG, bank, queue, state, draw, decoding.is_eos, beginnings=PROMPTS,
+        PARAMS, MODEL, bank, queue, state, draw, decoding.is_eos, beginnings=PROMPTS,
         speculation=speculation_of('model', 1, 2, PARAMS), until=lambda slots: slots.steps >= num_steps,
     )
 
-  return jax.jit(lambda: slots.begin(CONFIG, bank, queue, num_slots=4))(), run
+  return jax.jit(lambda: slots.begin(MODEL, bank, queue, num_slots=4))(), run
 
 
 # --- drafters ---------------------------------------------------------------------------------------------
@@ -260,15 +262,16 @@ def test_a_first_drafter_is_the_beginning_of_its_policy():
   for name in ('attention_out', 'down'):
     layers[name] = layers[name].at[1].set(0)
   policy = {**PARAMS, 'layers': layers}
-  params, config = drafter.init(policy, num_layers=1), drafter.config_of(CONFIG, num_layers=1)
-  shapes = jax.eval_shape(functools.partial(transformer.init, config=config), jax.random.key(0))
+  first = drafter.drafter(MODEL, num_layers=1)
+  params = first.init(KEY, {'policy': policy})
+  shapes = jax.eval_shape(first.functions.init, KEY)
   assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, shapes)
-  hidden = [transformer.forward(*model, PROMPTS)[0] for model in ((policy, CONFIG), (params, config))]
+  hidden = [model.forward(x, PROMPTS)[0] for model, x in ((MODEL, policy), (first.functions, params))]
   np.testing.assert_allclose(*hidden, rtol=1e-6, atol=1e-6)
 
 
 def test_the_drafter_of_a_sliding_window_keeps_the_windows_of_its_layers():
-  config = dataclasses.replace(CONFIG, window=4, sliding_layers=(1,))
+  config = dataclasses.replace(MODEL.shape, window=4, sliding_layers=(1,))
   assert drafter.config_of(config, num_layers=2) == config
   assert drafter.config_of(config, num_layers=1).window == 0
   with pytest.raises(ValueError, match=r'num_layers=3 is not in 1\.\.2'):
@@ -292,12 +295,12 @@ def test_the_drafter_of_a_sliding_window_keeps_the_windows_of_its_layers():
 def test_numbers_out_of_range_are_refused(changes, message):
   numbers = dict(batch_size=4, group_size=2, num_slots=2, ngram=2, draft_tokens=2, max_live=2)
   with pytest.raises(ValueError, match=message):
-    prompts.guessed_completions(None, CONFIG, DECODINGS['plain'], **{**numbers, **changes})
+    prompts.guessed_completions(None, None, **{**numbers, **changes})
 
 
 def test_speculation_without_slots_is_refused():
   with pytest.raises(ValueError, match='num_slots=0 must be at least 1 for speculation'):
     engine.sample(
-        PARAMS, CONFIG, PROMPTS, LENGTHS, KEY, group_size=1, decoding=DECODINGS['plain'],
+        PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=1, decoding=DECODINGS['plain'],
         speculation=speculation_of(2, 1, 1, None),
     )

@@ -11,36 +11,36 @@ import pytest
 from rlx.engine import sample as engine
 from rlx.engine import stepwise
 from rlx.engine.sample import Decoding
-from rlx.models import transformer
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.types import check
 
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=7, num_layers=2, width=16, num_heads=2, num_kv_heads=1, head_size=8, mlp_size=32,
     context_length=12, positions='learned', scale_embedding=True,
-)
+))
 DECODING = Decoding(
     max_tokens=6, min_tokens=2, temperature=0.8, top_k=5, top_p=1.0, sampler='gumbel', eos_ids=(1, 2, 4, 5),
     pad_id=0,
 )
 PROMPTS, LENGTHS, GROUP_SIZE = jnp.array([[3, 4, 5], [6, 3, 0]]), jnp.array([3, 2]), 8
-PARAMS = transformer.init(jax.random.key(0), CONFIG)
+PARAMS = MODEL.init(jax.random.key(0))
 
 
 def in_step(decoding, *, greedy, reads):
   """A plain decoder, with a record of what it read; `reads` makes what it reads of tokens."""
   num_rows = PROMPTS.shape[0] * GROUP_SIZE
-  hidden, prompt_kv = transformer.forward(PARAMS, CONFIG, PROMPTS)
+  hidden, prompt_kv = MODEL.forward(PARAMS, PROMPTS)
   hidden = jnp.repeat(hidden[jnp.arange(2), LENGTHS - 1], GROUP_SIZE, axis=0)
   logits_at = lambda hidden, column: engine.adjusted_logits(
-      PARAMS, CONFIG, decoding, hidden, jnp.full(num_rows, column)
+      PARAMS, MODEL, decoding, hidden, jnp.full(num_rows, column)
   )
 
   def advance(cache, tokens, logits, column):
-    hidden, cache = transformer.decode(PARAMS, CONFIG, reads(tokens), column, LENGTHS, prompt_kv, cache)
+    hidden, cache = MODEL.decode(PARAMS, reads(tokens), column, LENGTHS, prompt_kv, cache)
     return logits_at(hidden, column + 1), cache, {'tokens': tokens, 'logits': logits}
 
-  cache = transformer.empty_cache(CONFIG, num_rows, decoding.max_tokens)
+  cache = MODEL.empty_cache(num_rows, decoding.max_tokens)
   return stepwise.run(
       logits_at(hidden, 0), cache, advance, jax.random.key(1), decoding=decoding, greedy=greedy
   )
@@ -49,14 +49,14 @@ def in_step(decoding, *, greedy, reads):
 @functools.cache
 def sampled(decoding):
   batch = engine.sample(
-      PARAMS, CONFIG, PROMPTS, LENGTHS, jax.random.key(1), group_size=GROUP_SIZE, decoding=decoding
+      PARAMS, MODEL, PROMPTS, LENGTHS, jax.random.key(1), group_size=GROUP_SIZE, decoding=decoding
   )
   take = lambda name: np.asarray(engine.actions(batch, batch[name], decoding.max_tokens))
   return take('tokens'), take('sampler_logprobs'), take('action_mask')
 
 
 def embedded(tokens):
-  return transformer.embed(PARAMS, CONFIG, tokens)
+  return MODEL.embed(PARAMS, tokens)
 
 
 @pytest.mark.parametrize('reads', [lambda tokens: tokens, embedded], ids=['tokens', 'embeddings'])
@@ -84,34 +84,34 @@ def test_greedy_takes_the_likeliest_of_the_same_distribution():
 
 
 def test_rows_may_be_embeddings():
-  rows = jax.random.randint(jax.random.key(2), (3, 9), 0, CONFIG.vocab_size)
-  forward = jax.jit(functools.partial(transformer.forward, PARAMS, CONFIG))
+  rows = jax.random.randint(jax.random.key(2), (3, 9), 0, MODEL.vocab_size)
+  forward = jax.jit(functools.partial(MODEL.forward, PARAMS))
   np.testing.assert_allclose(forward(rows)[0], forward(embedded(rows))[0], atol=1e-6)
   other = forward(embedded(rows).at[:, 4].add(1.0))[0]
   np.testing.assert_allclose(other[:, :4], forward(rows)[0][:, :4], atol=1e-6)
   assert np.abs(other[:, 4:] - forward(rows)[0][:, 4:]).min(axis=(0, 1)).max() > 1e-3
 
 
-OTHER = dataclasses.replace(CONFIG, num_layers=1)
-CONFIGS = {'one': CONFIG, 'other': OTHER}
+OTHER = MODEL.replace(num_layers=1)
+DECODERS = {'one': MODEL, 'other': OTHER}
 
 
 def mean_of_two(decoding, *, greedy):
   """Rows of the mean of the logits of two decoders, and those logits again, from whole rows."""
-  models = {'one': PARAMS, 'other': transformer.init(jax.random.key(5), OTHER)}
+  models = {'one': PARAMS, 'other': OTHER.init(jax.random.key(5))}
 
   def mix(hidden, column):
     logits = (
-        engine.adjusted_logits(models[name], config, decoding, hidden[name], column)
-        for name, config in CONFIGS.items()
+        engine.adjusted_logits(models[name], model, decoding, hidden[name], column)
+        for name, model in DECODERS.items()
     )
     return sum(logits) / 2
 
   batch = stepwise.together(
-      models, CONFIGS, PROMPTS, LENGTHS, jax.random.key(1), mix, group_size=GROUP_SIZE, decoding=decoding,
+      models, DECODERS, PROMPTS, LENGTHS, jax.random.key(1), mix, group_size=GROUP_SIZE, decoding=decoding,
       greedy=greedy,
   )
-  again = (stepwise.base_logits(models[name], x, batch, decoding=decoding) for name, x in CONFIGS.items())
+  again = (stepwise.base_logits(models[name], x, batch, decoding=decoding) for name, x in DECODERS.items())
   return batch, jax.nn.log_softmax(sum(again) / 2)
 
 
@@ -131,9 +131,9 @@ def test_rows_of_two_models_are_of_what_both_say_together(greedy):
 
 
 def test_of_one_model_together_is_the_sampler():
-  mix = lambda hidden, column: engine.adjusted_logits(PARAMS, CONFIG, DECODING, hidden['one'], column)
+  mix = lambda hidden, column: engine.adjusted_logits(PARAMS, MODEL, DECODING, hidden['one'], column)
   batch = stepwise.together(
-      {'one': PARAMS}, {'one': CONFIG}, PROMPTS, LENGTHS, jax.random.key(1), mix, group_size=GROUP_SIZE,
+      {'one': PARAMS}, {'one': MODEL}, PROMPTS, LENGTHS, jax.random.key(1), mix, group_size=GROUP_SIZE,
       decoding=DECODING, greedy=False,
   )
   expected, expected_logprobs, _ = sampled(DECODING)
@@ -143,8 +143,8 @@ def test_of_one_model_together_is_the_sampler():
 
 
 def test_every_model_needs_the_context():
-  configs = {'one': CONFIG, 'other': dataclasses.replace(CONFIG, context_length=8)}
+  decoders = {'one': MODEL, 'other': MODEL.replace(context_length=8)}
   with pytest.raises(ValueError, match='do not fit the context of 8'):
     stepwise.together(
-        {}, configs, PROMPTS, LENGTHS, jax.random.key(1), None, group_size=2, decoding=DECODING, greedy=False
+        {}, decoders, PROMPTS, LENGTHS, jax.random.key(1), None, group_size=2, decoding=DECODING, greedy=False
     )

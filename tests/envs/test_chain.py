@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs import chain as chains
 from rlx.envs.chain import chain
 from rlx.envs.conformance import check_task
 from rlx.envs.text import EOS_ID
+from rlx.rewards import toys
 
 GOOD = dict(modulus=5, min_steps=2, max_steps=3, checks=1, held_out_share=0.25)
 TASK = chain(**GOOD)
@@ -84,13 +86,14 @@ def test_critics_are_mistaken_as_often_as_they_say():
       max_tokens=TASK.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
       eos_ids=TASK.eos_ids, pad_id=0,
   )
+  policy = Speaker(model=None, decoding=decoding, scoring=None)
   batch, _ = TASK.demonstrate({}, jax.random.key(1), 200)
   problems = TASK.sample(jax.random.key(1), 200, False)
   batch = {**batch, **{k: problems[k] for k in ('operands', 'answers')}}
   column = batch['prompt_lengths'][:, None] + 2 == jnp.arange(batch['tokens'].shape[1])[None]
   first = len(chains._MARKS) + 2
   batch['tokens'] = jnp.where(column, (batch['tokens'] - first + 1) % 5 + first, batch['tokens'])
-  judge = lambda **kwargs: jax.jit(chains.criticised(TASK, decoding, modulus=5, **kwargs))(
+  judge = lambda **kwargs: jax.jit(toys.criticised(TASK, policy, modulus=5, **kwargs))(
       {}, batch, jax.random.key(2)
   )
   exact = judge(votes=1, error_rate=0.0)['critiques'][:, 0]

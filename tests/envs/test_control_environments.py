@@ -33,7 +33,7 @@ from rlx.envs.control.environment import (
   timestep,
   with_time_limit,
 )
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 
 KEY = jax.random.key(0)
 STEPS = 40
@@ -88,7 +88,7 @@ def test_scores_are_0_for_random_actions_and_100_for_the_expert(name):
   env, expert = pilots.FLOWN[name]
   for act, known in ((datasets.random_actions(env), env.random_return), (expert, env.expert_return)):
     play = jax.jit(
-        lambda key, act=act: evaluate_control.play(
+        lambda key, act=act: evaluation.play(
             env, lambda params, o, k: act(o, k), None, key, 256, 1000
         )
     )

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.conformance import check_task
-from rlx.envs.planted import planted, planted_at, tokens_left
+from rlx.envs.planted import planted, planted_at
 from rlx.envs.text import EOS_ID
+from rlx.rewards.toys import tokens_left
 
 GOOD = dict(letters=3, length=3, budget=6, heterogeneity=1.0, held_out_share=0.25)
 TASK = planted(**GOOD)
@@ -55,8 +57,9 @@ def test_a_token_is_left_for_each_one_behind_the_pattern(answer, left):
       max_tokens=10, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(EOS_ID,),
       pad_id=0,
   )
+  policy = Speaker(model=None, decoding=decoding, scoring=None)
   assert TASK.verify(batch, rows[:, 4:]).tolist() == [float(left is not None)]
-  assert tokens_left(TASK, decoding)({}, batch, None)['rewards'].tolist() == [left or 0]
+  assert tokens_left(TASK, policy)({}, batch, None)['rewards'].tolist() == [left or 0]
 
 
 def test_the_first_place_counts():

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.conformance import check_task
-from rlx.envs.propose import by_role, propose
+from rlx.envs.propose import propose
 from rlx.envs.text import EOS_ID
+from rlx.rewards.toys import by_role
 
 GOOD = dict(modulus=5, length=3, proposals=3, wrong_share=0.5, held_out_share=0.25)
 TASK = propose(**GOOD)
@@ -17,6 +19,7 @@ DECODING = Decoding(
     max_tokens=6, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(EOS_ID,),
     pad_id=0,
 )
+POLICY = Speaker(model=None, decoding=DECODING, scoring=None)
 
 
 def test_the_task_keeps_the_contract():
@@ -52,7 +55,7 @@ def test_every_turn_earns_by_its_role(answer, right, earned):
   rows[0, :4 + len(said)] = [*TASK.encode('130='), *said]
   places = np.arange(10) - 4
   mask = (places >= 0) & (places < len(said))
-  batch = by_role(TASK, DECODING)({}, {
+  batch = by_role(TASK, POLICY)({}, {
       'tokens': rows, 'action_mask': mask[None], 'prompt_lengths': np.array([4]),
       'answers': TASK.encode('2')[None],
   }, None)

@@ -9,7 +9,7 @@ import pytest
 
 from rlx.data import transitions as datasets
 from rlx.envs.control import push_grid
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 
 SIZE = 5
 RIGHT, DOWN, LEFT, UP = range(4)
@@ -84,7 +84,7 @@ def test_the_pusher_mostly_arrives_and_random_moves_hardly_ever():
   """256 episodes of 2 blocks on 5 x 5 cells: 0.87 and 0.01."""
   env = push_grid.push_grid(size=SIZE, num_blocks=2, max_steps=60)
   for act, least, most in ((push_grid.pusher(SIZE), 0.8, 1.0), (datasets.random_actions(env), 0.0, 0.05)):
-    play = lambda key, act=act: evaluate_control.play(
+    play = lambda key, act=act: evaluation.play(
         env, lambda params, seen, key: act(seen, key), None, key, 256, 60
     )
     share = jax.jit(play)(jax.random.key(1))['success'].mean()

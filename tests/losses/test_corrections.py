@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.losses import corrections, policy
+from rlx.losses import corrections, ratios
 
 MASK = np.array([[True, True, False], [True, True, True], [False, False, False]])
 RATIOS = np.float32([[0.1, 1.5, 9.0], [2.0, 6.0, 1.0], [0.01, 50.0, 1.0]])
@@ -38,12 +38,12 @@ def test_weights_are_constants():
   """Also of the log-probs that the ratios come from."""
 
   def total(new):
-    ratios = policy.ratio(new, jnp.zeros(3))
+    rho = ratios.ratio(new, jnp.zeros(3))
     weights = [
-        corrections.truncated(ratios, ratio_max=2.0),
-        corrections.masked(ratios, ratio_min=0.5, ratio_max=5.0),
-        corrections.self_normalised(ratios, jnp.ones(3, bool)),
-        corrections.untruncated_ratio(jnp.ones(3), ratios),
+        corrections.truncated(rho, ratio_max=2.0),
+        corrections.masked(rho, ratio_min=0.5, ratio_max=5.0),
+        corrections.self_normalised(rho, jnp.ones(3, bool)),
+        corrections.untruncated_ratio(jnp.ones(3), rho),
     ]
     return sum(x.sum() for x in weights)
 
@@ -57,8 +57,8 @@ def test_rejection_of_whole_sequences_at_every_level():
   @jax.jit
   def kept(new):
     band = dict(ratio_min=0.7, ratio_max=1.4)
-    token = policy.ratio(new, old)
-    levels = token, policy.sequence_product(new, old, MASK), policy.sequence_ratio(new, old, MASK)
+    token = ratios.ratio(new, old)
+    levels = token, ratios.sequence_product(new, old, MASK), ratios.sequence_ratio(new, old, MASK)
     clean = corrections.without_outliers(token, MASK, **band)
     return [corrections.accepted(x, **band) for x in levels], clean
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlx import reductions
-from rlx.losses import policy
+from rlx.losses import covariance, policy, ratios
 
 CLIP = {'clip_low': 0.2, 'clip_high': 0.3}
 surrogate = functools.partial(policy.clipped_surrogate, **CLIP)
@@ -62,14 +62,14 @@ def test_wide_bounds_are_the_importance_weighted_policy_gradient():
 @pytest.mark.parametrize('advantage', [1.0, -1.0, 0.0])
 def test_extreme_ratios_are_finite(log_ratio, advantage):
   logprobs, old, advantages = jnp.array([log_ratio - 1]), jnp.array([-1.0]), jnp.array([advantage])
-  for loss in (surrogate, lambda logprobs, old, _: policy.ratio(logprobs, old)):
+  for loss in (surrogate, lambda logprobs, old, _: ratios.ratio(logprobs, old)):
     assert np.isfinite(loss(logprobs, old, advantages)).all()
     assert np.isfinite(gradient(loss, logprobs, old, advantages)).all()
 
 
 def test_ratio_is_exact_inside_its_bounds():
   log_ratios = jnp.array([-19.0, -1.0, 0.0, 1e-3, 19.0])
-  np.testing.assert_allclose(policy.ratio(log_ratios - 2, jnp.full(5, -2.0)), np.exp(log_ratios), rtol=1e-5)
+  np.testing.assert_allclose(ratios.ratio(log_ratios - 2, jnp.full(5, -2.0)), np.exp(log_ratios), rtol=1e-5)
 
 
 @pytest.mark.parametrize('argnum', [1, 2], ids=['old_logprobs', 'advantages'])
@@ -98,7 +98,7 @@ def test_half_precision_log_probs_are_subtracted_in_float32():
   half = lambda *x: jnp.array(x, jnp.bfloat16)
   args = half(-1.0, -2.0), half(-1.5, -2.5), half(1.0, -1.0)
   exact = tuple(x.astype(jnp.float32) for x in args)
-  for loss, inputs in ((policy.ratio, slice(2)), (surrogate, slice(3)), (policy.reinforce, slice(0, 3, 2))):
+  for loss, inputs in ((ratios.ratio, slice(2)), (surrogate, slice(3)), (policy.reinforce, slice(0, 3, 2))):
     result = loss(*args[inputs])
     assert result.dtype == jnp.float32
     np.testing.assert_array_equal(result, loss(*exact[inputs]))
@@ -108,7 +108,7 @@ def test_shapes_must_agree():
   with pytest.raises(AssertionError):
     surrogate(jnp.ones((2, 3)), jnp.ones((2, 3)), jnp.ones((2, 1)))
   with pytest.raises(AssertionError):
-    policy.ratio(jnp.ones((2, 3)), jnp.ones((2, 1)))
+    ratios.ratio(jnp.ones((2, 3)), jnp.ones((2, 1)))
 
 
 # Three rows of four tokens: one with a hole, one full, one without a counted token. `NOISE` is added to what
@@ -122,10 +122,10 @@ TURNS = np.int32([[0, 0, 1, 1], [0, 1, 1, 1], [-1, -1, 0, 0]])
 NOISE = np.where(MASK, 0, np.float32(3))
 
 LEVELS = {
-    'sequence_product': policy.sequence_product,
-    'sequence_ratio': policy.sequence_ratio,
-    'sequence_token_ratio': policy.sequence_token_ratio,
-    'turn_ratio': functools.partial(policy.turn_ratio, turns=TURNS),
+    'sequence_product': ratios.sequence_product,
+    'sequence_ratio': ratios.sequence_ratio,
+    'sequence_token_ratio': ratios.sequence_token_ratio,
+    'turn_ratio': functools.partial(ratios.turn_ratio, turns=TURNS),
 }
 clipped = functools.partial(policy.clipped, **CLIP)
 WIDE = functools.partial(policy.clipped, clip_low=1.0, clip_high=1e9)
@@ -143,7 +143,7 @@ calibrl = functools.partial(policy.calibrl, correct=ADVANTAGES > 0, slope=0.5)
 # Every loss as a function of (logprobs, old_logprobs, advantages), with the slope d loss / d log π of one
 # token, as the paper has it, from the numbers ρ and A.
 gate = lambda rho, tau: 1 / (1 + np.exp(-tau * (rho - 1)))
-token_ratio = lambda new, old: policy.ratio(new, jax.lax.stop_gradient(old))
+token_ratio = lambda new, old: ratios.ratio(new, jax.lax.stop_gradient(old))
 LOSSES = {
     'clipped': (
         lambda new, old, a: clipped(token_ratio(new, old), a),
@@ -175,7 +175,7 @@ LOSSES = {
         lambda rho, a: abs(a) * (-1 if a > 0 else 1) * (1 if (a > 0) == (rho < 1) else 0.5),
     ),
     'kl_cov': (
-        functools.partial(policy.kl_cov, selected=np.ones_like(MASK), kl_coef=0.3),
+        functools.partial(covariance.kl_cov, selected=np.ones_like(MASK), kl_coef=0.3),
         lambda rho, a: -rho * a + 0.3 * np.sign(np.log(rho)),
     ),
 }
@@ -331,7 +331,7 @@ def test_levels_of_extreme_log_ratios_are_finite_float32(name, dtype):
 def test_of_one_token_every_level_is_the_token():
   """GSPO at T = 1 is PPO, in value and gradient."""
   new, old, advantages, turns = (x[:, 3:] for x in (LOGPROBS, OLD, ADVANTAGES, TURNS))
-  levels = {**LEVELS, 'turn_ratio': functools.partial(policy.turn_ratio, turns=turns)}
+  levels = {**LEVELS, 'turn_ratio': functools.partial(ratios.turn_ratio, turns=turns)}
   ones = np.ones((3, 1), bool)
 
   @jax.jit
@@ -348,7 +348,7 @@ def test_of_one_token_every_level_is_the_token():
 
 
 def test_one_turn_is_a_sequence_and_a_turn_for_each_token_is_the_token():
-  turns = jax.jit(lambda turns: policy.turn_ratio(LOGPROBS, OLD, MASK, turns))
+  turns = jax.jit(lambda turns: ratios.turn_ratio(LOGPROBS, OLD, MASK, turns))
   whole, alone = turns(np.zeros_like(TURNS)), turns(np.int32([range(4)] * 3))
   np.testing.assert_allclose(whole, naive_sequence(mean=True), rtol=1e-5)
   np.testing.assert_allclose(alone, np.where(MASK, np.exp(LOGPROBS - OLD), 1), rtol=1e-5)
@@ -362,8 +362,8 @@ def test_the_gradient_of_gspo_is_shared_and_that_of_gspo_token_adds_up_to_it():
   @jax.jit
   def slopes(new):
     total = lambda level, a: gradient(lambda new: mean * WIDE(level(new, OLD, MASK), a), new)
-    shared = total(policy.sequence_ratio, ADVANTAGES), total(policy.sequence_token_ratio, ADVANTAGES)
-    return shared, total(policy.sequence_token_ratio, varied)
+    shared = total(ratios.sequence_ratio, ADVANTAGES), total(ratios.sequence_token_ratio, ADVANTAGES)
+    return shared, total(ratios.sequence_token_ratio, varied)
 
   shared, token = slopes(LOGPROBS)
   s = naive_sequence(mean=True)
@@ -411,9 +411,9 @@ def test_gmpo_against_a_loop_and_its_gradient():
 def test_covariance_selection():
   x, y = LOGPROBS, np.float32([[0.3, -1.0, 1.2, -0.4], [0.8, -1.7, 0.1, 2.2], [0.0, 1.0, 0.5, -0.5]])
   expected = np.where(MASK, (x - x[MASK].mean()) * (y - y[MASK].mean()), 0)
-  covariances = policy.covariances(LOGPROBS + NOISE, y - NOISE, MASK)
+  covariances = covariance.covariances(LOGPROBS + NOISE, y - NOISE, MASK)
   np.testing.assert_allclose(covariances, expected, rtol=1e-4, atol=1e-6)
-  select = lambda mask, fraction: np.array(policy.covariance_top(covariances, mask, fraction=fraction))
+  select = lambda mask, fraction: np.array(covariance.top(covariances, mask, fraction=fraction))
   top = select(MASK, 0.45)
   assert top.sum() == 3 and not (top & ~MASK).any()  # 0.45 of 7 tokens, rounded down
   assert expected[top].min() >= expected[MASK & ~top].max()
@@ -426,7 +426,7 @@ def test_covariance_band_draws_from_eligible_tokens_alone():
   eligible = np.ones_like(MASK)
   eligible[1, 3] = False
   candidates = MASK & eligible & (covariances > 1) & (covariances < 5)
-  band = functools.partial(policy.covariance_band, covariances, eligible, MASK, low=1.0, high=5.0)
+  band = functools.partial(covariance.band, covariances, eligible, MASK, low=1.0, high=5.0)
   draw = jax.jit(lambda seed, fraction: band(jax.random.key(seed), fraction=fraction))
   np.testing.assert_array_equal(draw(0, 0.9), candidates)  # 6 may be drawn, 4 can be
   drawn = [np.array(draw(seed, 0.3)) for seed in range(12)]
@@ -473,7 +473,7 @@ def test_divergence_masks_of_certain_tokens_are_decided():
 
 def test_dppo_learns_only_where_it_may():
   learns = (np.arange(12).reshape(3, 4) % 2 == 0) & (OLD < -0.1)
-  loss = lambda new: policy.dppo(policy.ratio(new, OLD), new, ADVANTAGES, learns, ratio_max=20.0)
+  loss = lambda new: policy.dppo(ratios.ratio(new, OLD), new, ADVANTAGES, learns, ratio_max=20.0)
   expected = np.where(learns, -np.exp(LOGPROBS - OLD) * ADVANTAGES, 0)
   np.testing.assert_allclose(jax.jit(lambda new: gradient(loss, new))(LOGPROBS), expected, rtol=1e-5)
 
@@ -529,7 +529,7 @@ def test_calibrl_pushes_towards_the_expert_from_the_right_side():
 
 
 def test_kl_cov_penalises_selected_tokens_alone():
-  loss = lambda selected: policy.kl_cov(LOGPROBS, OLD, ADVANTAGES, selected, kl_coef=2.0)
+  loss = lambda selected: covariance.kl_cov(LOGPROBS, OLD, ADVANTAGES, selected, kl_coef=2.0)
   penalty = np.where(MASK, 2 * np.abs(LOGPROBS - OLD), 0)
   expected = -np.exp(LOGPROBS - OLD) * ADVANTAGES + penalty
   np.testing.assert_allclose(loss(MASK), expected, rtol=1e-5, atol=1e-6)

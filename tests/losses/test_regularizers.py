@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.losses import policy, regularizers
+from rlx.losses import ratios, regularizers
 
 ESTIMATORS = {'k1': regularizers.kl_k1, 'k2': regularizers.kl_k2, 'k3': regularizers.kl_k3}
 ALL = pytest.mark.parametrize('estimator', ESTIMATORS.values(), ids=ESTIMATORS)
@@ -124,11 +124,11 @@ REF = np.float32([-1.5, -0.1, -1.0, -2.0])
 
 @jax.jit
 def more_estimators(new, ref, old):
-  ratios = lambda new: policy.ratio(new, jax.lax.stop_gradient(old))
+  rho = lambda new: ratios.ratio(new, jax.lax.stop_gradient(old))
   losses = {
       'abs': regularizers.kl_abs,
       'straight_through': regularizers.kl_straight_through,
-      'corrected': lambda new, ref: regularizers.kl_k3_corrected(new, ref, ratios(new)),
+      'corrected': lambda new, ref: regularizers.kl_k3_corrected(new, ref, rho(new)),
       'k2': regularizers.kl_k2,
       'k3': regularizers.kl_k3,
   }

@@ -23,3 +23,11 @@ def test_critics_of_discrete_actions_are_action_values_of_several_members():
   assert found.shape == (3, 5) and (found.std(axis=0) > 0).all()
   with pytest.raises(ValueError, match='num=0'):
     networks.discrete_critics(ENV, num=0, **shape)
+
+
+def test_what_is_said_of_actions_is_picked_along_any_axes():
+  said = np.arange(24.0).reshape(2, 3, 4)
+  numbers = jnp.array([[0, 3, 1], [2, 2, 0]])
+  np.testing.assert_array_equal(networks.picked(jnp.asarray(said), numbers), [[0, 7, 9], [14, 18, 20]])
+  rows = networks.picked(jnp.asarray(said), jnp.array([2, 0]))  # of 3 actions, 4 numbers each
+  np.testing.assert_array_equal(rows, [said[0, 2], said[1, 0]])

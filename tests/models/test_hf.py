@@ -96,7 +96,7 @@ def written(name, directory, **arguments):
 
 
 def shape_in(directory, context_length=0, param_dtype='float32'):
-  return hf.hf(
+  return hf.shape_of(
       directory=str(directory), context_length=context_length, dtype='float32', param_dtype=param_dtype,
       remat=False, attention='reference', decode_attention='reference',
   )
@@ -427,7 +427,7 @@ def test_a_shorter_context_and_one_that_scaling_allows(tmp_path):
 def test_loads_into_the_shards_of_a_mesh(name, tmp_path):
   config, params = written(name, tmp_path)
   mesh = sharding.make_mesh(data=1, fsdp=4, tensor=2)
-  places = sharding.shardings(params, mesh)
+  places = sharding.shardings(params, mesh, transformer.AXES)
   found = hf.load(tmp_path, config, places)
   assert_same(found, params)
   assert jax.tree.map(lambda x: x.sharding, found) == places
@@ -435,7 +435,7 @@ def test_loads_into_the_shards_of_a_mesh(name, tmp_path):
   for leaf in jax.tree.leaves(found):
     for shard in leaf.addressable_shards:
       held[shard.device] += shard.data.nbytes
-  assert max(held.values()) == sharding.bytes_per_device(params, mesh)
+  assert max(held.values()) == sharding.bytes_per_device(params, places)
   assert max(held.values()) < 0.5 * sum(x.nbytes for x in jax.tree.leaves(params))
   hf.save(tmp_path, found, config, family=hf.family_of(tmp_path), settings={})
   assert_same(hf.load(tmp_path, config), params)
@@ -455,7 +455,8 @@ def load(directory):
       'dtype': 'float32', 'param_dtype': 'float32', 'remat': False, 'attention': 'auto',
       'decode_attention': 'auto',
   }
-  return jax.block_until_ready(hf.load(directory, hf.hf(directory=directory, context_length=0, **numerics)))
+  shape = hf.shape_of(directory=directory, context_length=0, **numerics)
+  return jax.block_until_ready(hf.load(directory, shape))
 
 load(sys.argv[2])  # what compilers and libraries take
 before = megabytes('VmRSS')
@@ -702,3 +703,24 @@ def test_export_wants_the_shape_of_its_source(tmp_path):
   other = dataclasses.replace(CASES['llama'][1], rope_theta=1e4)
   with pytest.raises(ValueError, match='rope_theta=10000.0 would be 500.0'):
     hf.export(tmp_path / 'source', tmp_path / 'out', params, other)
+
+
+# --- as a model of a run ------------------------------------------------------------------------------------
+
+
+def test_a_directory_is_a_model_of_a_run(tmp_path):
+  """It has the structure of a random model, is read into the shards of a mesh, and saved as it was."""
+  config, params = written('llama', tmp_path / 'source')
+  model = hf.hf(
+      directory=str(tmp_path / 'source'), context_length=0, dtype='float32', param_dtype='float32',
+      remat=False, attention='reference', decode_attention='reference',
+  )
+  assert (model.functions.shape, model.source, model.stands_on) == (config, str(tmp_path / 'source'), ())
+  shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
+  assert shapes(jax.eval_shape(model.init, jax.random.key(0), {})) == shapes(params)
+  mesh = sharding.make_mesh(data=1, fsdp=4, tensor=2)
+  found = model.load(mesh)
+  assert jax.tree.map(lambda x: x.sharding, found) == sharding.shardings(params, mesh, model.axes)
+  (folder,) = model.save(tmp_path / 'out', found, {})
+  assert folder == tmp_path / 'out' / 'model'
+  assert_same(hf.load(folder, config), params)

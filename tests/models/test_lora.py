@@ -13,11 +13,13 @@ import optax
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from rlx import sharding, tracking
-from rlx.engine import sample as engine
-from rlx.models import hf, lora, transformer
-from rlx.models.lora import Lora
-from rlx.models.transformer import TransformerConfig
+from rlx import lens, sharding, tracking
+from rlx.engine.speaker import Scoring, Speaker
+from rlx.losses.anchors import kl_in_loss
+from rlx.models import hf, lora, peft, transformer
+from rlx.models.adapters import Lora
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import AXES, TransformerConfig
 from rlx.step import make_train_step
 from rlx.types import Algorithm, State, StatefulRollout
 from tests.cases import cases
@@ -200,16 +202,31 @@ TOY = Lora(rank=4, alpha=8, targets=MATRICES, full='final_norm/scale')
 ADAM = optax.adam(1e-2)
 
 
+def model_of(what, base=table.MODEL):
+  return lora.lora(base, **dataclasses.asdict(what), directory='')
+
+
+def viewed(what, base=table.MODEL):
+  """What algorithms see of a policy with adapters, whose base is the reference."""
+  policy = model_of(what, base)
+
+  def view(models):
+    seen = {**models, 'policy': policy.view(models['policy'], {'base': models['base']})}
+    return lens.cast(seen, {'reference': 'base'})
+
+  return view
+
+
 @functools.cache
 def make_step():
-  return jax.jit(
-      make_train_step(lora.adapt(ROW.make(), TOY), ADAM, epochs=1, minibatches=1, microbatches=1)
-  )
+  algorithm = lens.through(viewed(TOY), ROW.make())
+  return jax.jit(make_train_step(algorithm, ADAM, epochs=1, minibatches=1, microbatches=1))
 
 
-def make_state(optimizer=ADAM, what=TOY, config=table.MODEL):
+def make_state(optimizer=ADAM, what=TOY, config=table.MODEL.shape):
   base = jax.tree.map(jnp.copy, a_base(config))
-  return state_of(optimizer, {'adapters': lora.init(jax.random.key(1), base, what)}, {'base': base})
+  adapters = model_of(what).init(jax.random.key(1), {'base': base})
+  return state_of(optimizer, {'policy': adapters}, {'base': base})
 
 
 def state_of(optimizer, params, slow):
@@ -233,19 +250,20 @@ def test_grpo_learns_through_adapters_and_the_base_stays():
   rewards, kl = (np.array([metrics[name] for metrics in history]) for name in ('reward/mean', 'kl/reference'))
   assert rewards[0] < 0.5 and rewards[-20:].mean() > 0.9, (rewards[0], rewards[-20:].mean())
   assert kl[0] == 0 and kl[-1] > 0.1
-  chex.assert_trees_all_equal(state.slow['base'], a_base(table.MODEL))
+  chex.assert_trees_all_equal(state.slow['base'], a_base(table.MODEL.shape))
   assert step._cache_size() == 1, 'the step compiled more than once'
 
 
-DECODING = dataclasses.replace(table.DECODING, max_tokens=4, eos_ids=())
+POLICY = Speaker(
+    model=LanguageModel(CONFIG), decoding=dataclasses.replace(table.DECODING, max_tokens=4, eos_ids=()),
+    scoring=Scoring(chunk_tokens=8, packing=None),
+)
 
 
 @jax.jit
 def sampled(params):
   lengths = jnp.array([5, 3])
-  return engine.sample(
-      params, CONFIG, TOKENS, lengths, jax.random.key(2), group_size=3, decoding=DECODING
-  )
+  return POLICY.sample(params, TOKENS, lengths, jax.random.key(2), group_size=3)
 
 
 def test_sampler_and_scorer_agree_under_adapters():
@@ -253,9 +271,7 @@ def test_sampler_and_scorer_agree_under_adapters():
   chex.assert_trees_all_equal(sampled(lora.attach(a_base(), adapters, EVERY)), sampled(a_base()))
   params = lora.attach(a_base(), trained(adapters), EVERY)
   batch = sampled(params)
-  logprobs, _ = jax.jit(
-      lambda params, batch: engine.score(params, CONFIG, batch, decoding=DECODING, chunk_size=8)
-  )(params, batch)
+  logprobs, _ = jax.jit(POLICY.score)(params, batch)
   assert batch['action_mask'].sum() == 6 * 4
   np.testing.assert_allclose(logprobs, batch['sampler_logprobs'], atol=1e-5)
   assert not np.array_equal(batch['tokens'], sampled(a_base())['tokens'])
@@ -263,12 +279,12 @@ def test_sampler_and_scorer_agree_under_adapters():
 
 def test_state_holds_one_model_and_three_times_the_adapters():
   """A full fine-tune with a reference holds four models: weights, two moments, reference."""
-  base = num_bytes(a_base(table.MODEL))
+  base = num_bytes(a_base(table.MODEL.shape))
   state = make_state()
   adapters = num_bytes(state.params)
   scalars = num_bytes(optax.tree.get(state.opt_state, 'count'))
   assert num_bytes((state.params, state.slow, state.opt_state)) == base + 3 * adapters + scalars
-  policy = a_base(table.MODEL)
+  policy = a_base(table.MODEL.shape)
   fine_tune = state_of(ADAM, {'policy': policy}, {'reference': jax.tree.map(jnp.copy, policy)})
   assert num_bytes((fine_tune.params, fine_tune.slow, fine_tune.opt_state)) == 4 * base + scalars
 
@@ -276,16 +292,17 @@ def test_state_holds_one_model_and_three_times_the_adapters():
 @pytest.mark.slow
 def test_a_step_takes_one_model_of_memory():
   """Also beside its arguments: no second copy of the base, no gradient of it."""
-  config = dataclasses.replace(table.MODEL, num_layers=8, width=128, mlp_size=512, vocab_size=640)
+  model = table.MODEL.replace(num_layers=8, width=128, mlp_size=512, vocab_size=640)
   optimizer = optax.sgd(0.1)
-  score = lambda params, batch: engine.score(params, config, batch, decoding=table.DECODING, chunk_size=8)
-  samples = table.prompts.completions(
-      table.TASK, config, table.DECODING, batch_size=4, group_size=2, num_slots=0
+  policy = Speaker(model=model, decoding=table.DECODING, scoring=Scoring(chunk_tokens=8, packing=None))
+  samples = table.prompts.completions(table.TASK, policy, batch_size=4, group_size=2, num_slots=0)
+  algorithm = table.grpo(
+      samples, table.reward, policy, kl_in_loss(policy, coef=0.1), **table.clip, entropy_coef=0.0
   )
-  algorithm = table.grpo(samples, table.reward, score, **table.clip, kl_coef=0.1, entropy_coef=0.0)
   what = dataclasses.replace(EVERY, targets='layers/(query|value)')
-  step = make_train_step(lora.adapt(algorithm, what), optimizer, epochs=1, minibatches=1, microbatches=1)
-  state = jax.eval_shape(lambda: make_state(optimizer, what, config))
+  algorithm = lens.through(viewed(what, model), algorithm)
+  step = make_train_step(algorithm, optimizer, epochs=1, minibatches=1, microbatches=1)
+  state = jax.eval_shape(lambda: make_state(optimizer, what, model.shape))
   memory = jax.jit(step, donate_argnums=0).lower(state).compile().memory_analysis()
   base = sum(x.size * 4 for x in jax.tree.leaves(state.slow))
   adapters = sum(x.size * 4 for x in jax.tree.leaves(state.params))
@@ -303,7 +320,7 @@ def test_devices_take_the_same_step():
   single_state, single = make_step()(state)
   mesh = sharding.make_mesh(data=2, fsdp=2, tensor=2)
   with jax.set_mesh(mesh):
-    placed = jax.device_put(state, sharding.shardings(state, mesh))
+    placed = jax.device_put(state, sharding.state_shardings(state, mesh, {'policy': AXES, 'base': AXES}))
     sharded_state, sharded = make_step()(placed)
   assert placed.slow['base']['layers']['up'].addressable_shards[0].data.shape == (1, 8, 16)
   gradients = [jax.device_get(optax.tree.get(x.opt_state, 'mu')) for x in (sharded_state, single_state)]
@@ -331,14 +348,14 @@ def spy(seen, track=None):
 
 def test_every_slot_sees_policy_and_reference():
   adapters = trained(lora.init(jax.random.key(1), a_base(), EVERY))
-  models = {'base': a_base(), 'adapters': adapters, 'value': jnp.ones(3)}
+  models = {'base': a_base(), 'policy': adapters, 'value': jnp.ones(3)}
   seen = {}
-  adapted = lora.adapt(spy(seen), EVERY)
+  adapted = lens.through(viewed(EVERY), spy(seen))
   for slot in ('rollout', 'reward', 'advantage', 'loss'):
     assert getattr(adapted, slot)(models, 'second', 'third') == slot
     shown, rest = seen[slot]
     assert rest == ('second', 'third')
-    assert shown.keys() == {'policy', 'reference', 'value'}
+    assert shown.keys() == {'policy', 'base', 'reference', 'value'}
     assert shown['reference'] is models['base'] and shown['value'] is models['value']
     chex.assert_trees_all_equal(shown['policy'], lora.attach(a_base(), adapters, EVERY))
 
@@ -349,42 +366,33 @@ def test_a_rollout_warms_up_with_the_policy():
       begin=lambda key: {}, draw=None, data=None,
       warm_up=lambda models, world, key: seen.update(models) or {**world, 'warm': True},
   )
-  adapted = lora.adapt(dataclasses.replace(spy({}), rollout=rollout), EVERY)
-  models = {'base': a_base(), 'adapters': lora.init(jax.random.key(1), a_base(), EVERY)}
+  adapted = lens.through(viewed(EVERY), dataclasses.replace(spy({}), rollout=rollout))
+  models = {'base': a_base(), 'policy': lora.init(jax.random.key(1), a_base(), EVERY)}
   assert adapted.rollout.warm_up(models, {}, jax.random.key(0)) == {'warm': True}
-  assert seen.keys() == {'policy', 'reference'}
+  assert seen.keys() == {'policy', 'base', 'reference'} and 'embedding' in seen['policy']
 
 
-def test_a_reference_of_its_own_takes_the_place_of_the_base():
-  adapters = lora.init(jax.random.key(1), a_base(), EVERY)
-  models = {'base': a_base(), 'adapters': adapters, 'reference': {'other': jnp.ones(2)}}
-  assert lora.view(models, EVERY)['reference'] is models['reference']
-  with pytest.raises(ValueError, match="a 'policy' beside 'adapters'"):
-    lora.view({**models, 'policy': a_base()}, EVERY)
+def test_several_stand_on_one_base():
+  """Each is seen with adapters of its own; the weights of the base are there once."""
+  model, base = model_of(EVERY, LanguageModel(CONFIG)), {'base': a_base()}
+  assert model.stands_on == ('base',) and model.functions == LanguageModel(CONFIG)
+  one, other = (trained(model.init(jax.random.key(seed), base)) for seed in (1, 2))
+  first, second = (model.view(adapters, base) for adapters in (one, other))
+  assert first['layers']['query'] is second['layers']['query'] is a_base()['layers']['query']
+  assert largest_difference(logits(first), logits(second)) > 1e-3
 
 
-def test_tracking_leaves_the_base_alone():
+def test_a_lagging_copy_of_the_policy_is_its_adapters():
+  """`track` sees parameters as they are, so a copy costs no second base, and is seen like what it copies."""
   adapters = trained(lora.init(jax.random.key(1), a_base(), SOME))
-  slow, params = {'base': a_base(), 'target': jnp.zeros(2)}, {'adapters': adapters, 'critic': jnp.ones(2)}
-  kept = lora.adapt(spy({}), SOME).track(slow, params, jnp.int32(0))
-  assert kept.keys() == slow.keys() and all(kept[name] is slow[name] for name in slow)
-  algorithm = spy({}, tracking.polyak({'target': 'critic'}, rate=0.25))
-  moved = lora.adapt(algorithm, SOME).track(slow, params, jnp.int32(0))
+  track = tracking.periodic({'proximal': 'policy'}, period=1)
+  adapted = lens.through(viewed(SOME), spy({}, track))
+  slow = {'base': a_base(), 'proximal': jax.tree.map(jnp.zeros_like, adapters)}
+  moved = adapted.track(slow, {'policy': adapters}, jnp.int32(0))
+  chex.assert_trees_all_equal(moved['proximal'], adapters)
   assert moved['base'] is slow['base']
-  np.testing.assert_allclose(moved['target'], [0.25, 0.25])
-  everything = lambda slow, params, update: jax.tree.map(lambda x: x + 1, slow)
-  moved = lora.adapt(spy({}, everything), SOME).track(slow, params, jnp.int32(0))
-  assert moved['base'] is slow['base']
-  np.testing.assert_allclose(moved['target'], [1, 1])
-
-
-def test_a_lagging_copy_of_the_policy_is_merged_weights():
-  adapters = trained(lora.init(jax.random.key(1), a_base(), SOME))
-  algorithm = spy({}, tracking.periodic({'proximal': 'policy'}, period=1))
-  slow = {'base': a_base(), 'proximal': a_base()}
-  moved = lora.adapt(algorithm, SOME).track(slow, {'adapters': adapters}, jnp.int32(0))
-  chex.assert_trees_all_equal(moved['proximal'], lora.merge(a_base(), adapters, SOME))
-  assert moved['base'] is slow['base']
+  seen = model_of(SOME).view(moved['proximal'], moved)
+  chex.assert_trees_all_equal(seen, lora.attach(a_base(), adapters, SOME))
 
 
 # --- mistakes -----------------------------------------------------------------------------------------------
@@ -457,7 +465,7 @@ def some_adapters(family):
 def save_peft(directory, family='llama', **changes):
   config, what = DIRECTORIES[family]
   arguments = {'adapters': some_adapters(family), 'lora': what, 'config': config, 'family': family, **changes}
-  lora.save_peft(directory, base_model='org/base', **arguments)
+  peft.save(directory, base_model='org/base', **arguments)
   return directory
 
 
@@ -512,7 +520,7 @@ def test_a_directory_read_as_peft_reads_it_is_the_merged_model(family, tmp_path)
 def test_round_trip_is_bitwise(family, tmp_path):
   config, what = DIRECTORIES[family]
   save_peft(tmp_path / 'adapters', family)
-  adapters, found = lora.load_peft(tmp_path / 'adapters', config, family=family)
+  adapters, found = peft.load(tmp_path / 'adapters', config, family=family)
   chex.assert_trees_all_equal(adapters, some_adapters(family))
   assert (found.rank, found.alpha) == (what.rank, what.alpha)
   again = lora.init(jax.random.key(2), a_base(config), found)
@@ -522,7 +530,7 @@ def test_round_trip_is_bitwise(family, tmp_path):
 def test_saving_again_replaces_but_keeps_what_is_not_ours(tmp_path):
   directory = save_peft(tmp_path / 'adapters', 'qwen2')
   save_peft(directory)
-  lora.load_peft(directory, DIRECTORIES['llama'][0], family='llama')
+  peft.load(directory, DIRECTORIES['llama'][0], family='llama')
   (directory / 'notes.txt').write_text('mine')
   with pytest.raises(ValueError, match='holds more than adapters; choose another directory'):
     save_peft(directory)
@@ -583,7 +591,7 @@ def test_settings_that_are_not_plain_lora(changes, message, tmp_path):
   path = save_peft(tmp_path / 'adapters') / 'adapter_config.json'
   path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
   with pytest.raises(ValueError, match=message):
-    lora.load_peft(tmp_path / 'adapters', DIRECTORIES['llama'][0], family='llama')
+    peft.load(tmp_path / 'adapters', DIRECTORIES['llama'][0], family='llama')
 
 
 def test_settings_of_others_that_change_nothing(tmp_path):
@@ -593,7 +601,7 @@ def test_settings_of_others_that_change_nothing(tmp_path):
   for targets in (['v_proj', 'o_proj', 'up_proj'], r'model\.layers\.\d+\..*\.(v|o|up)_proj'):
     changes = {'target_modules': targets, 'lora_dropout': 0.1, 'use_rslora': False, 'rank_pattern': {}}
     path.write_text(json.dumps({**settings, **changes}))
-    adapters, _ = lora.load_peft(tmp_path / 'adapters', DIRECTORIES['llama'][0], family='llama')
+    adapters, _ = peft.load(tmp_path / 'adapters', DIRECTORIES['llama'][0], family='llama')
     chex.assert_trees_all_equal(adapters, some_adapters('llama'))
 
 
@@ -606,10 +614,10 @@ def test_tensors_that_do_not_fit_are_named(tmp_path):
   tensors[f'{layer}self_attn.v_proj.lora_A.weight'] = np.zeros((3, 12), np.float32)
   save_file(tensors, path)
   with pytest.raises(ValueError, match='does not fit its settings and the model') as error:
-    lora.load_peft(tmp_path / 'adapters', DIRECTORIES['llama'][0], family='llama')
+    peft.load(tmp_path / 'adapters', DIRECTORIES['llama'][0], family='llama')
   assert f'{layer}mlp.up_proj.lora_B.weight [14, 2] is missing' in str(error.value)
   assert f'{layer}mlp.gate_proj.lora_A.weight [2, 12] is unknown' in str(error.value)
   assert f'{layer}self_attn.v_proj.lora_A.weight is [3, 12], not [2, 12]' in str(error.value)
   path.unlink()
   with pytest.raises(ValueError, match='lacks adapter_model.safetensors'):
-    lora.load_peft(tmp_path / 'adapters', DIRECTORIES['llama'][0], family='llama')
+    peft.load(tmp_path / 'adapters', DIRECTORIES['llama'][0], family='llama')

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rlx import sharding
-from rlx.models import rope, transformer
+from rlx.models import blocks, rope, transformer
 from rlx.models.transformer import TransformerConfig
 from tests.cases import cases
 
@@ -277,13 +277,13 @@ def test_scanned_layers_are_a_loop_over_unstacked_ones(family):
   tokens = jnp.array(random_tokens(2, 7))
   positions = jnp.broadcast_to(jnp.arange(7), (2, 7))
   x = transformer._embed(params, config, tokens, positions)
-  reaches, turns = transformer._layer_pattern(config)
+  reaches, turns = blocks.layer_pattern(config)
   for i in range(LAYERS):
-    mask = transformer._visible(positions, positions, reaches[i])
-    attend = lambda q, k, v: (transformer._attention(config, q, [(k, v, mask)]), None)
+    mask = blocks.visible(positions, positions, reaches[i])
+    attend = lambda q, k, v: (blocks.attention(config, q, [(k, v, mask)]), None)
     weights = jax.tree.map(lambda leaf: leaf[i], params['layers'])
-    x, _ = transformer._block(weights, config, x, positions, [t[i] for t in turns], attend)
-  close(forward(params, config, tokens)[0], transformer._norm(params['final_norm'], config, x))
+    x, _ = blocks.block(weights, config, x, positions, [t[i] for t in turns], attend)
+  close(forward(params, config, tokens)[0], blocks.norm(params['final_norm'], config, x))
 
 
 @pytest.mark.slow
@@ -317,7 +317,7 @@ def test_experts_on_devices_of_a_mesh():
   expected = jax.jit(gradient)(params)
   mesh = sharding.make_mesh(data=2, fsdp=2, tensor=2)
   with jax.set_mesh(mesh):
-    result = jax.jit(gradient)(jax.device_put(params, sharding.shardings(params, mesh)))
+    result = jax.jit(gradient)(jax.device_put(params, sharding.shardings(params, mesh, transformer.AXES)))
   jax.tree.map(lambda a, b: close(a, b, atol=1e-5 * np.abs(b).max()), result, expected)
   assert 'scatter' not in str(jax.make_jaxpr(gradient)(params))
 

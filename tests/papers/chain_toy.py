@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import optax
 
 from rlx.algorithms.sft import sft
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.chain import chain
 from rlx.envs.text import Task
-from rlx.models import transformer
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import prompts
 from rlx.step import make_train_step, repeat
@@ -23,10 +23,10 @@ from rlx.types import State
 
 MODULUS, STEPS, SEEDS = 3, 3, 5
 FIRST_DIGIT = 5
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=FIRST_DIGIT + MODULUS, num_layers=1, width=32, num_heads=2, num_kv_heads=2, head_size=16,
     mlp_size=64, context_length=32, rope_theta=100.0,
-)
+))
 SIZES = dict(batch_size=64, group_size=8)
 CLIP = dict(clip_low=0.2, clip_high=0.2)
 
@@ -36,25 +36,20 @@ def sums(*, checks: int) -> Task:
   return chain(modulus=MODULUS, min_steps=STEPS, max_steps=STEPS, checks=checks, held_out_share=0.2)
 
 
-def decoding_of(task: Task) -> Decoding:
-  return Decoding(
+def policy_for(task: Task, model: LanguageModel = MODEL) -> Speaker:
+  decoding = Decoding(
       max_tokens=task.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
       eos_ids=task.eos_ids, pad_id=0,
   )
+  return Speaker(model=model, decoding=decoding, scoring=Scoring(chunk_tokens=512, packing=None))
 
 
-def score_with(task: Task):
-  return lambda params, batch: engine.score(
-      params, CONFIG, batch, decoding=decoding_of(task), chunk_size=512
-  )
-
-
-@jax.jit
-def logprobs_behind(params, tokens):
+@functools.partial(jax.jit, static_argnames='model')
+def logprobs_behind(params, tokens, model=MODEL):
   """[V] log-probs of what follows a prefix, a list of tokens that zeros fill up."""
-  hidden, _ = transformer.forward(params, CONFIG, tokens[None])
+  hidden, _ = model.forward(params, tokens[None])
   last = jnp.sum(tokens != 0) - 1
-  return jax.nn.log_softmax(transformer.logits(params, CONFIG, hidden[0, last]))
+  return jax.nn.log_softmax(model.logits(params, hidden[0, last]))
 
 
 def mistaken(task: Task, rate: float) -> Task:
@@ -98,10 +93,10 @@ def run(algorithm, optimizer, params, steps, key, slow=None):
 def taught(checks: int):
   """[seeds, ...] parameters: 250 supervised steps with right solutions, then 60 with mistaken ones."""
   task = sums(checks=checks)
-  begin = functools.partial(transformer.init, config=CONFIG)
-  params = jax.vmap(begin)(jax.random.split(jax.random.key(3), SEEDS))
+  policy = policy_for(task)
+  params = jax.vmap(MODEL.init)(jax.random.split(jax.random.key(3), SEEDS))
   for seed, (teacher, steps) in enumerate([(task, 250), (mistaken(task, 0.3), 60)]):
-    lessons = prompts.solutions(teacher, decoding_of(task), batch_size=64)
-    algorithm = sft(lessons, score_with(task))
+    lessons = prompts.solutions(teacher, policy, batch_size=64)
+    algorithm = sft(lessons, policy)
     params, _ = run(algorithm, optax.adam(5e-3 / (1 + seed)), params, steps, jax.random.key(seed))
   return params

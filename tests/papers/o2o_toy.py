@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from rlx import step
+from rlx import lens, step
 from rlx.controllers.memory import stateful
+from rlx.data import behaviours
 from rlx.envs.control.pointmass import pointmass, sparse_pointmass
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.models import networks
-from rlx.rollout.control import behaviours
 
 MAX_STEPS = 40
 GOAL = (0.5, 0.5)
@@ -60,19 +60,23 @@ def fresh(networks_by_name, key, seeds=SEEDS):
 
 def stage(
     algorithm, models, *, policy, chunks, steps, env=ENV, minibatches=1, optimizer=ADAM, slow=('target',),
-    key=1, episodes=16,
+    key=1, episodes=16, seen=None,
 ):
   """`chunks` times `steps` train steps of every seed, in one program.
+
+  `seen: models -> models` adds those that are made of others, such as a policy.
 
   Returns:
     `(models, returns [seeds, chunks + 1], metrics [seeds, chunks])`: the mean return of the policy's mode in
     `env`, before the first and after each chunk, and metrics averaged over each chunk.
   """
+  algorithm = lens.through(seen, algorithm) if seen else algorithm
   train_step = step.make_train_step(algorithm, optimizer, epochs=1, minibatches=minibatches, microbatches=1)
 
-  def played(params):
+  def played(models):
+    params = (seen(models) if seen else models)['policy']
     act = lambda params, observations, key: policy.mode(params, observations)
-    return evaluate_control.play(env, act, params, jax.random.key(9), episodes, MAX_STEPS)['return'].mean()
+    return evaluation.play(env, act, params, jax.random.key(9), episodes, MAX_STEPS)['return'].mean()
 
   def one(models, key, data):
     params = {name: x for name, x in models.items() if name not in slow}
@@ -81,10 +85,10 @@ def stage(
 
     def chunk(state, _):
       state, metrics = step.repeat(train_step, steps)(state, data)
-      return state, (played(state.params['policy']), jax.tree.map(jnp.mean, metrics))
+      return state, (played(state.models), jax.tree.map(jnp.mean, metrics))
 
     state, (returns, metrics) = jax.lax.scan(chunk, state, length=chunks)
-    first = played(models['policy'])
+    first = played(models)
     return state.models, jnp.concatenate([first[None], returns]), metrics
 
   seeds = jax.tree.leaves(models)[0].shape[0]

@@ -1,13 +1,10 @@
 """Policies of several seeds side by side, in one program: taught by demonstrations, then trained."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import optax
 
 from rlx.algorithms.sft import sft
-from rlx.models import transformer
 from rlx.step import make_train_step, repeat
 from rlx.types import State
 
@@ -32,8 +29,7 @@ def run(algorithm, optimizer, params, steps, key):
   return jax.jit(jax.vmap(one))(params, jnp.arange(jax.tree.leaves(params)[0].shape[0]))
 
 
-def taught(lessons, score, config, *, seeds, steps, learning_rate):
+def taught(lessons, policy, *, seeds, steps, learning_rate):
   """[seeds, ...] parameters after supervised steps with Adam, each from a beginning of its own."""
-  begin = functools.partial(transformer.init, config=config)
-  params = jax.vmap(begin)(jax.random.split(jax.random.key(3), seeds))
-  return run(sft(lessons, score), optax.adam(learning_rate), params, steps, jax.random.key(1))[0]
+  params = jax.vmap(policy.model.init)(jax.random.split(jax.random.key(3), seeds))
+  return run(sft(lessons, policy), optax.adam(learning_rate), params, steps, jax.random.key(1))[0]

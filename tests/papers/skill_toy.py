@@ -1,7 +1,5 @@
 """What tests on chains of skills share: a tiny policy, five seeds side by side, and an examination."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +8,8 @@ import optax
 from rlx.controllers.memory import stateful
 from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
-from rlx.models import transformer
+from rlx.engine.speaker import Scoring, Speaker
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import inject
 from rlx.rollout import prompts as rollouts
@@ -20,24 +19,22 @@ from rlx.types import State
 NUM_SEEDS = 5
 
 
-def parts_of(task, width=32):
-  """The shape of the policy, how it samples, and its scorer."""
-  config = TransformerConfig(
+def policy_for(task, width=32):
+  """A tiny decoder, sampled as it is."""
+  model = LanguageModel(TransformerConfig(
       vocab_size=task.vocab_size, num_layers=1, width=width, num_heads=4, num_kv_heads=4, head_size=8,
       mlp_size=2 * width, context_length=32, rope_theta=100.0,
-  )
+  ))
   decoding = Decoding(
       max_tokens=task.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
       eos_ids=task.eos_ids, pad_id=0,
   )
-  score = lambda params, batch: engine.score(params, config, batch, decoding=decoding, chunk_size=2048)
-  return config, decoding, score
+  return Speaker(model=model, decoding=decoding, scoring=Scoring(chunk_tokens=2048, packing=None))
 
 
-def untrained(config):
+def untrained(policy):
   """Parameters [seeds, ...]."""
-  keys = jax.random.split(jax.random.key(3), NUM_SEEDS)
-  return jax.vmap(functools.partial(transformer.init, config=config))(keys)
+  return jax.vmap(policy.model.init)(jax.random.split(jax.random.key(3), NUM_SEEDS))
 
 
 def run(algorithm, params, steps, key, learning_rate):
@@ -59,7 +56,7 @@ def run(algorithm, params, steps, key, learning_rate):
   return params, jax.tree.map(np.asarray, metrics), world
 
 
-def exam(task, config, decoding, params, *, samples, form=''):
+def exam(task, policy, params, *, samples, form=''):
   """[seeds] each, on 64 held-out problems: the share of samples that are right, and of problems solved."""
   problems = task.sample(jax.random.key(0), 64, True)
   columns = rollouts.columns_of(inject.without_forms(problems), samples)
@@ -67,11 +64,8 @@ def exam(task, config, decoding, params, *, samples, form=''):
   @jax.jit
   @jax.vmap
   def ask(params):
-    rows = engine.sample(
-        params, config, *inject.form_of(problems, form), jax.random.key(9), group_size=samples,
-        decoding=decoding,
-    )
-    right = task.verify(columns, engine.completions_of(rows, decoding))
+    rows = policy.sample(params, *inject.form_of(problems, form), jax.random.key(9), group_size=samples)
+    right = task.verify(columns, engine.completions_of(rows, policy.decoding))
     return right.mean(), inject.passed(right, samples).mean()
 
   return tuple(np.asarray(x) for x in ask(params))

@@ -11,9 +11,11 @@ import pytest
 from rlx.algorithms.control import adversarial_surprise as paper
 from rlx.algorithms.control import rnd
 from rlx.algorithms.control.ppo import ppo
+from rlx.envs.control import turns
 from rlx.envs.control.conformance import check_environment
 from rlx.envs.control.noisy_rooms import LEFT, RIGHT, noisy_rooms
 from rlx.models import networks
+from rlx.models.several import players
 from rlx.rollout.control.unroll import unroll
 from rlx.step import collect
 from tests.control import agents
@@ -30,7 +32,7 @@ SEEDS, STEPS = 6, 300
 
 
 def game(*, explore_steps=EXPLORE, control_steps=CONTROL, rounds=1):
-  return paper.taking_turns(
+  return turns.taking_turns(
       env=functools.partial(ROOMS, max_steps=100), explore_steps=explore_steps, control_steps=control_steps,
       rounds=rounds,
   )
@@ -41,7 +43,7 @@ def game(*, explore_steps=EXPLORE, control_steps=CONTROL, rounds=1):
 
 def test_surprise_by_hand():
   """θ = (1 + 1) / (2 + 2) and (0 + 1) / (2 + 2)."""
-  found = paper.surprise(jnp.array([1.0, 0.0]), jnp.array([1.0, 0.0]), jnp.array([2.0]))
+  found = turns.surprise(jnp.array([1.0, 0.0]), jnp.array([1.0, 0.0]), jnp.array([2.0]))
   np.testing.assert_allclose(found, -(np.log(1 / 2) + np.log(3 / 4)) / 2, rtol=1e-6)
 
 
@@ -87,7 +89,7 @@ def test_players_are_opposed_and_normalised_each_for_itself():
 @pytest.mark.slow
 def test_whose_turn_it_is_acts():
   env = game()
-  policy = paper.players(env, **SMALL)
+  policy = players(env, **SMALL)
   params = policy.init(jax.random.key(0))
   seen = jnp.zeros((2, *env.observation_shape)).at[1, -1].set(1.0)  # Explore's and Control's
   actions = jnp.zeros(2, jnp.int32)
@@ -103,7 +105,7 @@ def test_advantages_are_those_of_the_surprise_with_the_sign_of_the_player():
   toy = adversary(env)
   state = agents.initial_state(toy, optax.adam(1e-2), jax.random.key(0))
   batch = jax.jit(functools.partial(collect, toy.algorithm))(state)
-  control = paper.controls(batch['observations'])
+  control = turns.controls(batch['observations'])
   surprise = batch['returns'] - batch['values']
   for mine, sign in ((control, -1), (~control, 1)):
     ours, theirs = np.asarray(batch['advantages'][mine]), np.asarray(surprise[mine])
@@ -147,7 +149,7 @@ def test_a_game_without_a_turn_of_control_is_refused():
 
 
 def adversary(env):
-  policy, value = paper.players(env, **TABLE), networks.state_value(env, **SMALL)
+  policy, value = players(env, **TABLE), networks.state_value(env, **SMALL)
   rollout = unroll(env, policy, num_envs=32, num_steps=EXPLORE + CONTROL)
   algorithm = paper.adversarial_surprise(rollout, policy, value, **SETTINGS)
   return agents.Agent(algorithm, policy, {'policy': policy, 'value': value}, {})

@@ -1,6 +1,7 @@
 """How many samples each problem gets: knapsack, DARS, GVM, BroRL."""
 
 import functools
+import types
 
 import bandits
 import jax
@@ -101,7 +102,7 @@ def test_dars_raises_pass_at_k_where_it_is_hard():
 def raft_gradients(rates, counts, num_draws):
   """[num_draws, N, V] gradients of the GVM loss, problem by problem, with the prompts' own p̂."""
   rollout, counts = dealt(rates, lambda rates, total: jnp.asarray(counts), int(np.sum(counts)))
-  algorithm = gvm(rollout, bandits.reward, bandits.score)
+  algorithm = gvm(rollout, bandits.reward, bandits.POLICY)
   logits = bandits.logits_of(rates)
 
   def gradient(seed):
@@ -126,7 +127,7 @@ def test_gvm_measures_the_gradient_of_what_is_accepted():
   """One accepted answer: its gradient by the logits is e_right - π, of known norm."""
   rates = np.array([0.3, 0.9, 0.6])
   rollout, _ = dealt(rates, lambda rates, total: jnp.array([40, 10, 20]), 70)
-  algorithm = gvm(rollout, bandits.reward, bandits.score)
+  algorithm = gvm(rollout, bandits.reward, bandits.POLICY)
   batch = jax.device_get(collect(algorithm, state_of(algorithm, bandits.logits_of(rates))))
   pi = np.asarray(jax.nn.softmax(bandits.logits_of(rates)))
   norms = np.linalg.norm(np.eye(bandits.VOCAB)[np.arange(3)] - pi, axis=1)
@@ -150,7 +151,7 @@ def test_gvm_scores_each_row_alone_with_all_its_columns():
   def reward(models, batch, key):
     return {**bandits.reward(models, batch, key), 'scales': 2.0 + batch['groups']}
 
-  algorithm = gvm(rollout, reward, score)
+  algorithm = gvm(rollout, reward, types.SimpleNamespace(score=score))
   batch = jax.device_get(collect(algorithm, state_of(algorithm, bandits.logits_of(rates))))
   pi = np.asarray(jax.nn.softmax(bandits.logits_of(rates)))
   norms = np.linalg.norm(np.eye(bandits.VOCAB)[np.arange(3)] - pi, axis=1) * np.array([2.0, 3.0, 4.0])

@@ -14,13 +14,13 @@ from rlx.advantages import budgets as budget_advantages
 from rlx.advantages import groups
 from rlx.algorithms.brpo import brpo
 from rlx.algorithms.grpo import grpo
-from rlx.models import transformer
+from rlx.losses.anchors import no_kl
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
 from rlx.step import collect
 
 TASK = chain_toy.sums(checks=0)
-DECODING, SCORE = chain_toy.decoding_of(TASK), chain_toy.score_with(TASK)
+POLICY = chain_toy.policy_for(TASK)
 BUDGETS, SUMMARIES = (2, 4, 6), 2
 SETTINGS = dict(
     **chain_toy.CLIP, budgets=BUDGETS, budget_weights=(0.25, 0.5, 0.25), decay=0.5, marker='#',
@@ -29,8 +29,8 @@ SETTINGS = dict(
 
 
 def algorithm(**changes):
-  rollout = prompts.completions(TASK, chain_toy.CONFIG, DECODING, batch_size=16, group_size=4, num_slots=0)
-  return brpo(rollout, SCORE, TASK, chain_toy.CONFIG, DECODING, **{**SETTINGS, **changes})
+  rollout = prompts.completions(TASK, POLICY, batch_size=16, group_size=4, num_slots=0)
+  return brpo(rollout, POLICY, TASK, **{**SETTINGS, **changes})
 
 
 def test_three_budgets_by_hand():
@@ -84,7 +84,7 @@ def test_the_variance_is_below_that_of_the_group_mean():
 @functools.cache
 def rows():
   """A batch that the algorithm made, and its number of rows of the rollout."""
-  params = transformer.init(jax.random.key(0), chain_toy.CONFIG)
+  params = chain_toy.MODEL.init(jax.random.key(0))
   state = chain_toy.state_of(params, optax.sgd(0.1), jax.random.key(1))
   batch = jax.jit(functools.partial(collect, algorithm()))(state)
   types.check(batch)
@@ -145,7 +145,8 @@ def test_each_part_has_its_own_advantage():
   weights, total = batch['weights'], len(batch['weights'])
   for part, kind in ((slice(num), num), (slice(num, None), total - num)):
     actions = batch['action_mask'][part].sum()
-    np.testing.assert_allclose(weights[part].sum() / total, actions / kind / DECODING.max_tokens, rtol=1e-5)
+    expected = actions / kind / POLICY.decoding.max_tokens
+    np.testing.assert_allclose(weights[part].sum() / total, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize('changes, message', [
@@ -166,11 +167,9 @@ def test_it_answers_better_at_small_budgets_than_grpo():
   else and is ahead after so few steps.
   """
   params = chain_toy.taught(0)
-  samples = prompts.completions(TASK, chain_toy.CONFIG, DECODING, **chain_toy.SIZES, num_slots=0)
-  anytime = brpo(samples, SCORE, TASK, chain_toy.CONFIG, DECODING, **SETTINGS)
-  plain = grpo(
-      samples, verifier(TASK, DECODING), SCORE, **chain_toy.CLIP, kl_coef=0.0, entropy_coef=0.0
-  )
+  samples = prompts.completions(TASK, POLICY, **chain_toy.SIZES, num_slots=0)
+  anytime = brpo(samples, POLICY, TASK, **SETTINGS)
+  plain = grpo(samples, verifier(TASK, POLICY), POLICY, no_kl(), **chain_toy.CLIP, entropy_coef=0.0)
 
   def curve(params, seed):
     key = jax.random.fold_in(jax.random.key(9), seed)

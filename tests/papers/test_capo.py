@@ -1,7 +1,5 @@
 """CAPO: flagged steps are worth less, and critics that vote flag the right ones."""
 
-import dataclasses
-
 import chain_toy
 import jax
 import jax.numpy as jnp
@@ -12,13 +10,13 @@ import pytest
 from rlx.advantages import potentials
 from rlx.algorithms.capo import asked_critic, capo, vote
 from rlx.algorithms.grpo import grpo
-from rlx.envs.chain import criticised
-from rlx.models import transformer
+from rlx.losses.anchors import no_kl
+from rlx.rewards.toys import criticised
 from rlx.rollout import prompts
 
 TASK = chain_toy.sums(checks=0)
-DECODING, SCORE = chain_toy.decoding_of(TASK), chain_toy.score_with(TASK)
-SETTINGS = dict(**chain_toy.CLIP, kl_coef=0.0, outcome_weight=2.0, process_weight=1.0, min_votes=1)
+POLICY = chain_toy.policy_for(TASK)
+SETTINGS = dict(**chain_toy.CLIP, outcome_weight=2.0, process_weight=1.0, min_votes=1)
 
 
 def demonstrated(num, mistakes=0.0):
@@ -30,7 +28,7 @@ def demonstrated(num, mistakes=0.0):
 
 
 def judged(batch, **settings):
-  return jax.jit(criticised(TASK, DECODING, modulus=chain_toy.MODULUS, **settings))(
+  return jax.jit(criticised(TASK, POLICY, modulus=chain_toy.MODULUS, **settings))(
       {}, batch, jax.random.key(2)
   )
 
@@ -46,7 +44,7 @@ def test_only_the_tokens_of_a_planted_error_shift():
   start = int(batch['prompt_lengths'][1])
   flags = batch['critiques'].at[1, 0, start + 2 : start + 4].set(True)
   batch = {**batch, 'rewards': jnp.array([1.0, 1, 0]), 'groups': jnp.zeros(3, jnp.int32)}
-  advantage = jax.jit(capo(None, None, SCORE, **SETTINGS).advantage)
+  advantage = jax.jit(capo(None, None, POLICY, no_kl(), **SETTINGS).advantage)
   found = np.asarray(advantage({}, {**batch, 'critiques': flags}, jax.random.key(0))['advantages'])
   rewards = np.where(flags[:, 0], 1.0, 2.0 * np.array([1, 1, 0])[:, None])
   mask = np.asarray(batch['action_mask'])
@@ -65,7 +63,7 @@ def test_only_the_tokens_of_a_planted_error_shift():
 def test_without_flags_and_at_equal_lengths_it_is_grpo_in_sign():
   batch = judged(demonstrated(4), votes=2, error_rate=0.0)
   batch = {**batch, 'rewards': jnp.array([1.0, 0, 0, 0]), 'groups': jnp.zeros(4, jnp.int32)}
-  found = jax.jit(capo(None, None, SCORE, **SETTINGS).advantage)({}, batch, jax.random.key(0))
+  found = jax.jit(capo(None, None, POLICY, no_kl(), **SETTINGS).advantage)({}, batch, jax.random.key(0))
   rewards = np.array([1.0, 0, 0, 0]) - 0.25
   wanted = rewards[:, None] / (rewards.repeat(9).std(ddof=1)) * batch['action_mask']
   np.testing.assert_allclose(found['advantages'], wanted, atol=1e-5)
@@ -101,12 +99,10 @@ def test_voting_flags_better_than_one_critic():
   assert intersection[0] > majority[0] > quality(critiques[:, 0])[0] and intersection[1] < majority[1]
 
 
-@pytest.mark.slow
-def test_a_model_is_asked_behind_each_step():
-  """Greedy, so that it says what a forward pass behind the question says."""
-  params = transformer.init(jax.random.key(3), chain_toy.CONFIG)
-  batch = demonstrated(6, mistakes=0.5)
-  greedy = dataclasses.replace(DECODING, temperature=0.0)
+def test_a_model_of_another_shape_is_asked_behind_each_step():
+  """Wider and deeper than the policy. Greedy, it says what a forward pass behind the question says."""
+  model = chain_toy.MODEL.replace(num_layers=2, width=48, num_heads=4, num_kv_heads=4, head_size=12)
+  params, batch = model.init(jax.random.key(3)), demonstrated(6, mistakes=0.5)
   answers = [TASK.decode([t]) for t in range(2, TASK.vocab_size)]
   question, written = TASK.encode('=#'), np.asarray(batch['tokens'])
   said = np.zeros((6, 2), int)
@@ -115,11 +111,11 @@ def test_a_model_is_asked_behind_each_step():
       kept = int(batch['prompt_lengths'][row]) + 2 * (k + 1)
       tokens = np.zeros(written.shape[1] + 2, np.int32)
       tokens[: kept + 2] = [*written[row, :kept], *question]
-      said[row, k] = np.argmax(chain_toy.logprobs_behind(params, tokens))
+      said[row, k] = np.argmax(chain_toy.logprobs_behind(params, tokens, model))
   wrong = next(a for a in answers if 0 < np.mean(said == TASK.encode(a)[0]) < 1)
   critic = asked_critic(
-      TASK, chain_toy.CONFIG, greedy, critic='critic', question='=#', wrong=wrong, separator=';', max_steps=2,
-      votes=2,
+      TASK, POLICY, chain_toy.policy_for(TASK, model).saying(temperature=0.0), question='=#', wrong=wrong,
+      separator=';', max_steps=2, votes=2,
   )
   made = jax.jit(critic)({'critic': params}, batch, jax.random.key(0))
   numbers = np.asarray(potentials.step_numbers(batch['tokens'], batch['action_mask'], TASK.encode(';')[0]))
@@ -143,12 +139,11 @@ def test_it_learns_the_chain_as_grpo_does_and_errs_in_fewer_steps():
   tokens 0.77 is left (worst 0.88).
   """
   params = chain_toy.taught(0)
-  samples = prompts.completions(TASK, chain_toy.CONFIG, DECODING, **chain_toy.SIZES, num_slots=0)
-  reward = criticised(TASK, DECODING, modulus=chain_toy.MODULUS, votes=4, error_rate=0.1)
-  settings = dict(**chain_toy.CLIP, kl_coef=0.0)
+  samples = prompts.completions(TASK, POLICY, **chain_toy.SIZES, num_slots=0)
+  reward = criticised(TASK, POLICY, modulus=chain_toy.MODULUS, votes=4, error_rate=0.1)
   algorithms = {
-      'grpo': grpo(samples, reward, SCORE, **settings, entropy_coef=0.0),
-      'capo': capo(samples, reward, SCORE, **{**SETTINGS, 'min_votes': 3}),
+      'grpo': grpo(samples, reward, POLICY, no_kl(), **chain_toy.CLIP, entropy_coef=0.0),
+      'capo': capo(samples, reward, POLICY, no_kl(), **{**SETTINGS, 'min_votes': 3}),
   }
   metrics = {
       name: chain_toy.run(algorithm, optax.adam(1e-3), params, 60, jax.random.key(2))[1]

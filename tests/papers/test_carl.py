@@ -11,7 +11,7 @@ import pytest
 from rlx import config as configs
 from rlx.algorithms.control.ppo import ppo
 from rlx.envs.control import driving
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.models import networks
 from rlx.rollout.control.unroll import unroll
 from tests.control import agents
@@ -76,7 +76,7 @@ def completion(env, minibatches):
   keys = jax.random.split(jax.random.key(0), SEEDS)
   state, _ = agents.trained(toy, optimizer, keys, STEPS, epochs=4, minibatches=minibatches)
   act = lambda params, observations, key: policy.mode(params, observations)
-  play = lambda params: evaluate_control.play(env, act, params, jax.random.key(1), 64, 100)
+  play = lambda params: evaluation.play(env, act, params, jax.random.key(1), 64, 100)
   return np.asarray(jax.jit(jax.vmap(play))(state.models['policy'])['route_completion'].mean(axis=1))
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.configs.curriculum import cascade_arithmetic
-from rlx.config import call
-from rlx.names import resolve
+from rlx.run.parts import PACKAGES, build_section
 
 DOMAINS = {'sums': (0, 9, '+'), 'differences': (0, 9, '-'), 'main': (10, 99, '+')}
 
@@ -22,7 +21,7 @@ def stages():
 
 def problems_of(section, num=400):
   """The task of a stage, and problems of it as text."""
-  task = call(resolve(section.data.name, 'rlx.envs'), section.data, 'data')
+  task = build_section(section.task, 'task', {}, PACKAGES['task'])
   problems = task.sample(jax.random.key(0), num, False)
   rows = zip(problems['prompts'], problems['prompt_lengths'], strict=True)
   prompts = [task.decode(row[:n]) for row, n in rows]

@@ -6,14 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from skill_toy import parts_of, run, untrained
+from skill_toy import policy_for, run, untrained
 
 from rlx.algorithms.clpo import clpo
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.sft import sft
 from rlx.envs.skills import skills
 from rlx.envs.text import EOS_ID
-from rlx.models import transformer
+from rlx.losses.anchors import kl_in_loss, no_kl
 from rlx.rewards.verifier import verifier
 from rlx.rollout import inject, prompts, restructure
 from rlx.types import check
@@ -21,8 +21,8 @@ from rlx.types import check
 STEPS, MODULUS = 3, 5
 SIZES = dict(modulus=MODULUS, num_skills=4, min_steps=STEPS, max_steps=STEPS, held_out_share=0.4)
 EASY, HARD = skills(**SIZES, used=(0, 1)), skills(**SIZES, used=(2, 3))
-CONFIG, DECODING, score = parts_of(HARD)
-REWARD = verifier(HARD, DECODING)
+POLICY = policy_for(HARD)
+REWARD = verifier(HARD, POLICY)
 CLIP = dict(clip_low=0.2, clip_high=0.2)
 FORMS = dict(hard_form='hinted', medium_form='decomposed', hard_max=0.3, medium_max=0.7)
 
@@ -56,7 +56,7 @@ TASK = half_and_half(EASY.sample, HARD.sample)
 
 def rollout(batch_size, num_restructured):
   return restructure.restructured(
-      TASK, CONFIG, DECODING, REWARD, batch_size=batch_size, group_size=8, num_slots=0,
+      TASK, POLICY, REWARD, batch_size=batch_size, group_size=8, num_slots=0,
       num_restructured=num_restructured, **FORMS,
   )
 
@@ -64,9 +64,9 @@ def rollout(batch_size, num_restructured):
 @pytest.mark.slow
 def test_the_kl_of_hard_problems_counts_less():
   """The losses at s = 0, 1/2 and 1, rewards put in by hand, against the mean taken by hand."""
-  params, reference = (transformer.init(jax.random.key(i), CONFIG) for i in (0, 1))
+  params, reference = (POLICY.model.init(jax.random.key(i)) for i in (0, 1))
   models = {'policy': params, 'reference': reference}
-  draw = rollout(16, 1)
+  draw, held = rollout(16, 1), kl_in_loss(POLICY, coef=0.1)
   batch, _ = jax.jit(draw.draw)({'policy': params}, {}, jax.random.key(0))
   check(batch)
   hard = jnp.arange(16) >= 8
@@ -78,9 +78,9 @@ def test_the_kl_of_hard_problems_counts_less():
       annotated = method.advantage(models, batch, jax.random.key(0))
       return method.loss(models, annotated, jax.random.key(0))[0]
 
-    ours = [of(clpo(draw, REWARD, score, **CLIP, kl_coef=0.1, hard_scale=s)) for s in (0.0, 0.5, 1.0)]
-    plain = [of(grpo(draw, REWARD, score, **CLIP, kl_coef=b, entropy_coef=0.0)) for b in (0.0, 0.1)]
-    return ours, plain, score(params, batch)[0], score(reference, batch)[0]
+    ours = [of(clpo(draw, REWARD, POLICY, held, **CLIP, hard_scale=s)) for s in (0.0, 0.5, 1.0)]
+    plain = [of(grpo(draw, REWARD, POLICY, kl, **CLIP, entropy_coef=0.0)) for kl in (no_kl(), held)]
+    return ours, plain, *(POLICY.score(models[name], batch)[0] for name in ('policy', 'reference'))
 
   ours, plain, logprobs, fixed = losses(batch)
   mask = np.asarray(batch['action_mask'])
@@ -91,7 +91,7 @@ def test_the_kl_of_hard_problems_counts_less():
     np.testing.assert_allclose(loss, expected, rtol=1e-4)
   np.testing.assert_allclose(ours[2], plain[1], rtol=1e-5)
   with pytest.raises(ValueError, match='hard_scale=-1'):
-    clpo(draw, REWARD, score, **CLIP, kl_coef=0.1, hard_scale=-1)
+    clpo(draw, REWARD, POLICY, held, **CLIP, hard_scale=-1)
 
 
 def teaching(rollout, params):
@@ -126,8 +126,8 @@ def test_hard_problems_teach_more():
   0.9 % before, and 4 % with hints.
   """
   lessons = inject.lessons(
-      half_and_half(EASY.sample, rumours), DECODING, batch_size=64, forms=('', 'hinted', 'decomposed')
+      half_and_half(EASY.sample, rumours), POLICY, batch_size=64, forms=('', 'hinted', 'decomposed')
   )
-  base, *_ = run(sft(lessons, score), untrained(CONFIG), 150, jax.random.key(1), 3e-3)
-  plain = prompts.completions(TASK, CONFIG, DECODING, batch_size=128, group_size=8, num_slots=0)
+  base, *_ = run(sft(lessons, POLICY), untrained(POLICY), 150, jax.random.key(1), 3e-3)
+  plain = prompts.completions(TASK, POLICY, batch_size=128, group_size=8, num_slots=0)
   assert (teaching(rollout(128, 8), base) > 1.5 * teaching(plain, base)).all()

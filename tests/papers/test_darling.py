@@ -1,6 +1,7 @@
 """DARLING: many right answers stay, where the reward of quality alone settles on one."""
 
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,8 @@ from rlx.advantages import groups as group_advantages
 from rlx.algorithms.policy_gradient import policy_gradient
 from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
-from rlx.losses import corrections, policy, regularizers, weights
+from rlx.losses import corrections, policy, ratios, regularizers, weights
+from rlx.losses.anchors import no_kl
 from rlx.rewards.diversity import darling
 from rlx.rewards.verifier import verifier
 from rlx.step import make_train_step, repeat
@@ -65,13 +67,16 @@ def score(params, batch):
   return tuple(jnp.pad(x, ((0, 0), (1, 0))) for x in (taken, entropy))
 
 
+POLICY = types.SimpleNamespace(score=score, decoding=DECODING)  # all that is asked of a speaker here
+
+
 def made(reward):
   """The paper's GRPO: the mean over tokens, no deviation in the advantage."""
   return policy_gradient(
-      rollout, reward, score, baseline=group_advantages.centred, weight=weights.equal, level=policy.ratio,
-      surrogate=functools.partial(policy.clipped, clip_low=0.2, clip_high=0.2),
-      reduction=reductions.token_mean, kl=regularizers.kl_k3, kl_coef=0.0, kl_reward_coef=0.0,
-      entropy_coef=0.0, correction=corrections.none, correction_level=policy.ratio,
+      rollout, reward, POLICY, no_kl(), baseline=group_advantages.centred, weight=weights.equal,
+      level=ratios.ratio, surrogate=functools.partial(policy.clipped, clip_low=0.2, clip_high=0.2),
+      reduction=reductions.token_mean, kl_estimator=regularizers.kl_k3, entropy_coef=0.0,
+      correction=corrections.none, correction_level=ratios.ratio,
   )
 
 
@@ -106,7 +111,7 @@ def test_distinct_right_answers_stay():
   4.2). Right at the end: median 99.7 % (worst 99.0 %), with quality alone 100 % (99.7 %). So pass@4 is 1 for
   both: a prompt that is always solved has no room for it to rise.
   """
-  plain = found_by(verifier(TASK, DECODING))
-  diverse = found_by(darling(TASK, DECODING, answer_tokens=0))
+  plain = found_by(verifier(TASK, POLICY))
+  diverse = found_by(darling(TASK, POLICY, answer_tokens=0))
   assert np.median(diverse[0]) > 5.5 and (diverse[0] > plain[0] + 1).all()
   assert np.median(diverse[1]) > 0.97 and (diverse[2] > 0.99).all()

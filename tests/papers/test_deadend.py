@@ -1,5 +1,6 @@
 """Dead ends: the learned value against enumeration, and fewer bad endings at nearly the same perplexity."""
 
+import dataclasses
 import functools
 import itertools
 
@@ -11,11 +12,12 @@ import pytest
 
 from rlx.algorithms import deadend as algorithm
 from rlx.algorithms.deadend import deadend
-from rlx.engine import sample as engine
 from rlx.engine import stepwise
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.text import Task
-from rlx.models import drafter, transformer
+from rlx.models import drafter
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import deadend as rectified
@@ -42,30 +44,34 @@ def endings() -> Task:
 
 
 TASK = endings()
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=2, width=32, num_heads=2, num_kv_heads=2, head_size=16,
     mlp_size=64, context_length=8, positions='learned',
-)
-SMALL = drafter.config_of(CONFIG, num_layers=1)
+))
+SMALL = LanguageModel(drafter.config_of(MODEL.shape, num_layers=1))
 DECODING = Decoding(
     max_tokens=LENGTH, min_tokens=LENGTH, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
     pad_id=0,
 )
+POLICY, RECTIFIER = (
+    Speaker(model=model, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
+    for model in (MODEL, SMALL)
+)
 SEEDS = 5
 
 
-def begun(key):
+def begun(key, rectifier=SMALL):
   """A policy whose preferences at one token depend on those before it, and a rectifier that knows nothing."""
   policy_key, rectifier_key = jax.random.split(key)
-  policy = transformer.init(policy_key, CONFIG)
+  policy = MODEL.init(policy_key)
   policy['layers'] = jax.tree.map(lambda x: 2.0 * x, policy['layers'])
   policy['final_norm']['scale'] = 1.5 * policy['final_norm']['scale']
-  return {'policy': policy, 'rectifier': transformer.init(rectifier_key, SMALL)}
+  return {'policy': policy, 'rectifier': rectifier.init(rectifier_key)}
 
 
 def parts(batch_size=128):
-  rows = prompts.completions(TASK, CONFIG, DECODING, batch_size=batch_size, group_size=1, num_slots=0)
-  return deadend(rows, verifier(TASK, DECODING), CONFIG, SMALL, DECODING)
+  rows = prompts.completions(TASK, POLICY, batch_size=batch_size, group_size=1, num_slots=0)
+  return deadend(rows, verifier(TASK, POLICY), POLICY, RECTIFIER)
 
 
 @functools.cache
@@ -99,7 +105,7 @@ def enumerated(models):
   """Rows, log-probs of their tokens [N, LENGTH], and exactly how likely each beginning ends badly."""
   rows = every_row()
   batch = {'tokens': rows, 'prompt_lengths': jnp.ones(len(rows), jnp.int32)}
-  logits = stepwise.base_logits(models['policy'], CONFIG, batch, decoding=DECODING)
+  logits = stepwise.base_logits(models['policy'], MODEL, batch, decoding=DECODING)
   logprobs = np.asarray(jax.nn.log_softmax(logits), np.float64)
   rows = np.asarray(rows)
   picked = np.take_along_axis(logprobs, rows[:, 1:, None], axis=-1)[..., 0]
@@ -149,15 +155,40 @@ def test_the_targets_are_the_mean_value_of_what_the_policy_would_say_next():
   batch = parts().advantage(models, {**batch, 'rewards': jnp.full(64, 0.5)}, jax.random.key(0))
   check(batch)
   tokens = batch['tokens'][:8, :2]
-  hidden = {
-      name: transformer.forward(models[name], config, tokens)[0][:, -1]
-      for name, config in (('policy', CONFIG), ('rectifier', SMALL))
-  }
-  logits = transformer.logits(models['policy'], CONFIG, hidden['policy']).at[:, 1].set(-jnp.inf)  # no end yet
-  q = -jax.nn.sigmoid(transformer.logits(models['rectifier'], SMALL, hidden['rectifier']))
-  expected = (jax.nn.softmax(logits) * q).sum(axis=1)
-  np.testing.assert_allclose(batch['returns'][:8, 1], expected, rtol=1e-4)
+  np.testing.assert_allclose(batch['returns'][:8, 1], mean_value(models, SMALL, tokens), rtol=1e-4)
   np.testing.assert_allclose(batch['returns'][:, -1], -0.5)
+
+
+def mean_value(models, rectifier, prefixes):
+  """[B] V of what follows prefixes [B, T], from a pass of each model over them."""
+  logits, outlook = (
+      model.logits(models[name], model.forward(models[name], prefixes)[0][:, -1])
+      for name, model in (('policy', MODEL), ('rectifier', rectifier))
+  )
+  chances = jax.nn.softmax(logits.at[:, 1].set(-jnp.inf))  # no end yet
+  return jnp.sum(chances * -jax.nn.sigmoid(outlook), axis=1)
+
+
+def test_the_rectifier_has_a_shape_of_its_own():
+  """Wider and deeper than the policy: it caps what is drawn, its values are targets, and it learns."""
+  wide = MODEL.replace(num_layers=3, width=48)
+  models, rectifier = begun(jax.random.key(1), wide), dataclasses.replace(RECTIFIER, model=wide)
+  rows = rectified.completions(TASK, POLICY, rectifier, batch_size=8, group_size=1)
+  method = deadend(rows, verifier(TASK, POLICY), POLICY, rectifier)
+
+  @jax.jit
+  def step(models):
+    batch, _ = method.rollout(models, {}, jax.random.key(2))
+    batch = method.advantage(models, method.reward(models, batch, None), jax.random.key(0))
+    loss = lambda rectifier: method.loss({**models, 'rectifier': rectifier}, batch, None)[0]
+    logprobs = rectified.score(models, POLICY, rectifier, batch)
+    expected = mean_value(models, wide, batch['tokens'][:, :1])
+    return batch, logprobs, expected, jax.grad(loss)(models['rectifier'])
+
+  batch, logprobs, expected, gradient = step(models)
+  np.testing.assert_allclose(logprobs, batch['sampler_logprobs'], atol=2e-5)
+  np.testing.assert_allclose(batch['values'][:, 1], expected, rtol=1e-4)
+  assert max(np.abs(x).max() for x in jax.tree.leaves(gradient)) > 1e-3
 
 
 @functools.cache
@@ -165,7 +196,7 @@ def rectified_rows(num=64):
   models = begun(jax.random.key(1))
   problems = TASK.sample(jax.random.key(2), num, False)
   draw = functools.partial(
-      rectified.sample, config=CONFIG, rectifier_config=SMALL, group_size=1, decoding=DECODING, greedy=False
+      rectified.sample, policy=POLICY, rectifier=RECTIFIER, group_size=1, greedy=False
   )
   return models, jax.jit(draw)(
       models, prompts=problems['prompts'], prompt_lengths=problems['prompt_lengths'], key=jax.random.key(3)
@@ -176,9 +207,9 @@ def rectified_rows(num=64):
 def test_training_computes_the_log_probs_of_the_capped_sampler():
   models, batch = rectified_rows()
   check(batch)
-  logprobs = rectified.score(models, CONFIG, SMALL, batch, decoding=DECODING)
+  logprobs = rectified.score(models, POLICY, RECTIFIER, batch)
   np.testing.assert_allclose(logprobs, batch['sampler_logprobs'], atol=2e-5)
-  plain, _ = engine.score(models['policy'], CONFIG, batch, decoding=DECODING, chunk_size=64)
+  plain, _ = POLICY.score(models['policy'], batch)
   assert np.abs(plain - batch['sampler_logprobs']).max() > 0.05
 
 
@@ -227,14 +258,10 @@ def test_bad_endings_become_rare_at_nearly_the_same_perplexity():
   def one(models, key):
     problems = TASK.sample(key, 1000, True)
     asked = (problems['prompts'], problems['prompt_lengths'])
-    plain = engine.sample(models['policy'], CONFIG, *asked, key, group_size=1, decoding=DECODING)
-    capped = rectified.sample(
-        models, CONFIG, SMALL, *asked, key, group_size=1, decoding=DECODING, greedy=False
-    )
+    plain = POLICY.sample(models['policy'], *asked, key, group_size=1)
+    capped = rectified.sample(models, POLICY, RECTIFIER, *asked, key, group_size=1, greedy=False)
     bad = lambda batch: jnp.mean(batch['tokens'][:, -1] == BAD)
-    nll = lambda batch: -jnp.mean(
-        engine.score(models['policy'], CONFIG, batch, decoding=DECODING, chunk_size=512)[0][:, 1:]
-    )
+    nll = lambda batch: -jnp.mean(POLICY.score(models['policy'], batch)[0][:, 1:])
     return jnp.stack([bad(plain), bad(capped)]), jnp.exp(jnp.stack([nll(plain), nll(capped)]))
 
   keys = jax.random.split(jax.random.key(7), SEEDS)

@@ -16,6 +16,7 @@ from rlx.envs.control import probes
 from rlx.envs.control.pointmass import pointmass
 from rlx.envs.control.wrappers import scaled_reward
 from rlx.models import networks
+from rlx.models.critics import gaussian_critics
 from rlx.rollout.control.replay import replay
 from rlx.rollout.control.unroll import unroll
 
@@ -67,7 +68,7 @@ def test_the_target_is_of_the_distribution_with_the_lower_mean():
 
 def test_a_critic_is_positive_in_its_spread():
   env = probes.better(discrete=False)
-  critic = dsac_t.gaussian_critics(env, num=3, hidden=(4,), activation='tanh')
+  critic = gaussian_critics(env, num=3, hidden=(4,), activation='tanh')
   mean, std = critic.apply(critic.init(jax.random.key(0)), jnp.ones((5, 1)), jnp.ones((5, 1)))
   assert mean.shape == std.shape == (3, 5) and (std > 0).all()
 
@@ -94,7 +95,7 @@ def parts(name, env):
   if name == 'sac':
     critic = networks.critics(env, num=2, layer_norm=False, **toy.SHAPE)
     return sac, critic, critic.apply
-  critic = dsac_t.gaussian_critics(env, num=2, **toy.SHAPE)
+  critic = gaussian_critics(env, num=2, **toy.SHAPE)
   return dsac_t.dsac_t, critic, lambda *inputs: critic.apply(*inputs)[0]
 
 

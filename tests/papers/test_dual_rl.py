@@ -17,11 +17,11 @@ from rlx.algorithms.control import dual_rl
 from rlx.algorithms.control.bc import bc
 from rlx.algorithms.control.recoil import recoil
 from rlx.data import transitions as datasets
+from rlx.data.behaviours import steered
 from rlx.envs.control.pointmass import pointmass
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.losses.value import gumbel_error
 from rlx.models import networks
-from rlx.rollout.control.behaviours import steered
 from rlx.rollout.control.offline import offline
 
 DISCOUNT = 0.9
@@ -192,7 +192,7 @@ def trained_scores(algorithm, trained, slow):
     lagging = {name: jax.tree.map(jnp.copy, params[source]) for name, source in slow.items()}
     state = step.begin(algorithm, optimizer, params, lagging, run_key)
     state, _ = step.repeat(train_step, 2000)(state, data)
-    played = evaluate_control.play(ENV, act, state.params['policy'], jax.random.key(2), 16, 100)
+    played = evaluation.play(ENV, act, state.params['policy'], jax.random.key(2), 16, 100)
     return played['return'].mean()
 
   keys = jax.random.split(jax.random.key(1), SEEDS)

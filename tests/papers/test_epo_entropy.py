@@ -4,6 +4,7 @@ https://arxiv.org/abs/2509.22576
 """
 
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
@@ -45,6 +46,9 @@ def score(params, batch):
   return first(taken), first(-jnp.sum(jnp.exp(distributions) * distributions, axis=-1))
 
 
+POLICY = types.SimpleNamespace(score=score)  # all that is asked of a speaker here
+
+
 def reward(models, batch, key):
   """Paid where all three places are right: once in two hundred rows by chance."""
   right = jnp.all(batch['tokens'][:, 1:] < GOOD, axis=1)
@@ -56,7 +60,7 @@ HALF = functools.partial(schedules.two_phases, kept=0.8, slow_rate=2.0, fast_rat
 
 def made(*, entropy_coef=0.1, smooth_coef=3.0, phase=HALF, window=4, band=(0.5, 1.5)):
   return epo_entropy(
-      rollout, reward, score, **CLIP, entropy_coef=entropy_coef, smooth_coef=smooth_coef, ratio_low=band[0],
+      rollout, reward, POLICY, **CLIP, entropy_coef=entropy_coef, smooth_coef=smooth_coef, ratio_low=band[0],
       ratio_high=band[1], window=window, phase=phase,
   )
 

@@ -1,5 +1,7 @@
 """EVOL-RL: the majority alone ends the exploration; ranked by novelty, what is said stays varied."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from rlx.algorithms.grpo import grpo
 from rlx.engine.sample import Decoding
 from rlx.envs.text import Task
+from rlx.losses.anchors import no_kl
 from rlx.rewards.diversity import evol
 from rlx.rewards.labelfree import majority
 from rlx.step import make_train_step, repeat
@@ -60,6 +63,9 @@ def score(params, batch):
   return tuple(jnp.pad(x, ((0, 0), (1, 0))) for x in (taken, entropy))
 
 
+POLICY = types.SimpleNamespace(score=score, decoding=DECODING)  # all that is asked of a speaker here
+
+
 def run(algorithm):
   """Five seeds of 300 steps from a policy that is right a little more often than anything else."""
   adam = optax.adam(0.03)
@@ -89,12 +95,12 @@ def test_the_entropy_stays_where_novelty_counts():
   so that pass@16 is the same: that it is kept does not show on a policy whose reasons lead to no answer.
   """
   alone = run(grpo(
-      rollout, majority(TASK, DECODING, answer_tokens=1), score, clip_low=0.2, clip_high=0.2, kl_coef=0.0,
+      rollout, majority(TASK, POLICY, answer_tokens=1), POLICY, no_kl(), clip_low=0.2, clip_high=0.2,
       entropy_coef=0.0,
   ))
   novel = run(grpo(
-      rollout, evol(TASK, DECODING, answer_tokens=1, mean_share=0.5), score, clip_low=0.2, clip_high=0.28,
-      kl_coef=0.0, entropy_coef=0.003,
+      rollout, evol(TASK, POLICY, answer_tokens=1, mean_share=0.5), POLICY, no_kl(), clip_low=0.2,
+      clip_high=0.28, entropy_coef=0.003,
   ))
   assert (novel[0] > alone[0] + 0.05).all() and np.median(novel[0]) > 1.02
   assert np.median(novel[1]) > np.median(alone[1]) - 0.15

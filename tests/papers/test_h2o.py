@@ -12,6 +12,7 @@ from rlx.algorithms.control import h2o as paper
 from rlx.algorithms.control.sac import sac
 from rlx.data import transitions as datasets
 from rlx.envs.control.pointmass import pointmass
+from rlx.models.dynamics import dynamics_gap
 from rlx.models.networks import Network
 from rlx.rollout.control.mixed import with_dataset
 from rlx.rollout.control.offline import offline
@@ -127,7 +128,7 @@ def test_the_records_mend_the_simulator():
   it by 1.5 nats (median; worst seed 0.4). CQL on the records alone earns -22.7: their driver knows the way
   round, so the claim that H2O beats what is only offline does not show here, and is not asserted."""
   nets, rows = toy.nets(WORLD), records()
-  gap = paper.dynamics_gap(WORLD, hidden=(32, 32), activation='relu')
+  gap = dynamics_gap(WORLD, hidden=(32, 32), activation='relu')
   online = replay(
       SIMULATOR, nets.policy, num_envs=4, num_steps=1, capacity=4800, warmup_steps=400, batch_size=128
   )

@@ -12,11 +12,13 @@ import pytest
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.hrpo import hrpo
 from rlx.algorithms.sft import sft
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.arithmetic import arithmetic
 from rlx.envs.text import Task
-from rlx.models import latent, transformer
+from rlx.losses.anchors import kl_in_loss
+from rlx.models import latent
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import latent as rollouts
@@ -25,28 +27,25 @@ from rlx.step import make_train_step, repeat
 from rlx.types import State, check
 
 TASK = arithmetic(min_operand=0, max_operand=9, operators='+', held_out_share=0.2)
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=1, width=32, num_heads=2, num_kv_heads=2, head_size=16,
     mlp_size=64, context_length=16, rope_theta=100.0,
-)
+))
 DECODING = Decoding(
     max_tokens=TASK.answer_columns, min_tokens=0, temperature=0.7, top_k=0, top_p=1.0, sampler='gumbel',
     eos_ids=TASK.eos_ids, pad_id=0,
 )
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=512, packing=None))
 OPEN, CLOSED = dict(r_min=0.2, r_max=0.6), dict(r_min=1 - 2e-9, r_max=1 - 1e-9)
 
 
-def score(params, batch):
-  return engine.score(params, CONFIG, batch, decoding=DECODING, chunk_size=512)
-
-
 def hybrid_score(params, batch):
-  return rollouts.score(params, CONFIG, batch, decoding=DECODING, chunk_size=512)
+  return rollouts.score(params, MODEL, batch, decoding=DECODING, chunk_size=512)
 
 
 def policy(gate):
   params_key, gate_key = jax.random.split(jax.random.key(0))
-  return latent.init(gate_key, transformer.init(params_key, CONFIG), **gate)
+  return latent.init(gate_key, MODEL.init(params_key), **gate)
 
 
 @functools.cache
@@ -54,7 +53,7 @@ def sampled(answer_id=-1):
   problems = TASK.sample(jax.random.key(1), 16, False)
   params = policy(OPEN)
   function = functools.partial(
-      rollouts.sample, config=CONFIG, group_size=2, decoding=DECODING, answer_id=answer_id, greedy=False
+      rollouts.sample, model=MODEL, group_size=2, decoding=DECODING, answer_id=answer_id, greedy=False
   )
   return params, jax.jit(function)(
       params, prompts=problems['prompts'], prompt_lengths=problems['prompt_lengths'], key=jax.random.key(2)
@@ -64,19 +63,19 @@ def sampled(answer_id=-1):
 def test_the_latent_of_two_tokens_by_hand():
   """Probabilities 3/4 and 1/4: (3 E_0 + E_1) / 4 over sqrt(10) / 4."""
   params = policy(OPEN)
-  logits = jnp.full(CONFIG.vocab_size, -jnp.inf).at[:2].set(jnp.log(jnp.array([0.75, 0.25])))
+  logits = jnp.full(MODEL.vocab_size, -jnp.inf).at[:2].set(jnp.log(jnp.array([0.75, 0.25])))
   first, second = np.asarray(params['embedding'][:2])
   np.testing.assert_allclose(
-      latent.latents(params, CONFIG, logits), (3 * first + second) / 10**0.5, rtol=1e-5, atol=1e-7
+      latent.latents(params, MODEL, logits), (3 * first + second) / 10**0.5, rtol=1e-5, atol=1e-7
   )
-  sure = latent.latents(params, CONFIG, 100.0 * jax.nn.one_hot(1, CONFIG.vocab_size))
+  sure = latent.latents(params, MODEL, 100.0 * jax.nn.one_hot(1, MODEL.vocab_size))
   np.testing.assert_allclose(sure, second, rtol=1e-5, atol=1e-7)
 
 
 def test_the_mixture_against_the_papers_formula():
   params = policy(OPEN)
   gate = jax.tree.map(lambda x: np.asarray(x, np.float64), params['hybrid'])
-  e, h = np.random.default_rng(0).normal(size=(2, 5, CONFIG.width))
+  e, h = np.random.default_rng(0).normal(size=(2, 5, MODEL.width))
   sigmoid = lambda x: 1 / (1 + np.exp(-x))
   r = sigmoid(e @ gate['recurrence'] + gate['recurrence_bias'])
   a = np.exp(-8 * np.log1p(np.exp(-gate['decay'])) * r)
@@ -97,7 +96,7 @@ def test_a_gate_that_begins_closed_leaves_the_policy_as_it_was():
   """With 1 - r of 1e-9. The paper's 0.99 to 0.999 moves the log-probs of this random policy by 0.05 in the
   mean, and by up to 0.4: h may be many embeddings long where it is of many tokens."""
   _, batch = sampled()
-  apart = lambda gate: np.abs(hybrid_score(policy(gate), batch)[0] - score(policy(gate), batch)[0])
+  apart = lambda gate: np.abs(hybrid_score(policy(gate), batch)[0] - POLICY.score(policy(gate), batch)[0])
   papers = apart(dict(r_min=0.99, r_max=0.999))[np.asarray(batch['action_mask'])]
   assert 0 < apart(CLOSED).max() < 1e-3 < papers.mean() < 0.1
   assert apart(OPEN).max() > 0.05
@@ -110,7 +109,7 @@ def test_training_computes_the_log_probs_of_the_sampler(answer_id):
   check(batch)
   logprobs, _ = hybrid_score(params, batch)
   np.testing.assert_allclose(logprobs, batch['sampler_logprobs'], atol=2e-5)
-  assert np.abs(score(params, batch)[0] - batch['sampler_logprobs']).max() > 0.05
+  assert np.abs(POLICY.score(params, batch)[0] - batch['sampler_logprobs']).max() > 0.05
 
 
 def test_the_answer_is_read_as_tokens():
@@ -141,7 +140,7 @@ def test_what_is_not_read_does_not_count():
 
 def test_an_answer_starts_with_one_token():
   with pytest.raises(ValueError, match="answer_start='12' is 2 tokens"):
-    rollouts.completions(TASK, CONFIG, DECODING, batch_size=8, group_size=2, answer_start='12')
+    rollouts.completions(TASK, POLICY, batch_size=8, group_size=2, answer_start='12')
   with pytest.raises(ValueError, match='need 0 < r_min <= r_max < 1'):
     policy(dict(r_min=0.9, r_max=1.0))
 
@@ -222,28 +221,21 @@ def test_the_gate_opens_where_drawing_a_token_loses_something():
   shut. Gates and Λ have rates of their own, 5 and 25 times that of the rest (authors' code: 20 and 200).
   """
   task = two_facts()
-  config = TransformerConfig(
+  model = LanguageModel(TransformerConfig(
       vocab_size=task.vocab_size, num_layers=1, width=32, num_heads=2, num_kv_heads=2, head_size=16,
       mlp_size=64, context_length=8, rope_theta=100.0, window=3, sliding_layers=(0,),
-  )
-  decoding = dataclasses.replace(DECODING, max_tokens=3, temperature=1.0)
-  plain = lambda params, batch: engine.score(params, config, batch, decoding=decoding, chunk_size=512)
-  begin = functools.partial(transformer.init, config=config)
-  params = jax.vmap(begin)(jax.random.split(jax.random.key(3), SEEDS))
-  lessons = prompts.solutions(task, decoding, batch_size=128)
+  ))
+  plain = dataclasses.replace(POLICY, model=model).saying(max_tokens=3, temperature=1.0)
+  params = jax.vmap(model.init)(jax.random.split(jax.random.key(3), SEEDS))
+  lessons = prompts.solutions(task, plain, batch_size=128)
   taught, _ = run(sft(lessons, plain), optax.adam(5e-3), params, 200, jax.random.key(1))
   gate = functools.partial(latent.init, r_min=0.9, r_max=0.95)
   gated = jax.vmap(gate)(jax.random.split(jax.random.key(4), SEEDS), taught)
-  sizes, clip = dict(batch_size=128, group_size=8), dict(clip_low=0.2, clip_high=0.2, kl_coef=0.1)
-  reward = verifier(task, decoding)
-  tokens = grpo(
-      prompts.completions(task, config, decoding, **sizes, num_slots=0), reward, plain, **clip,
-      entropy_coef=0.0,
-  )
-  mixed = hrpo(
-      rollouts.completions(task, config, decoding, **sizes, answer_start=''), reward, config, decoding,
-      **clip, chunk_tokens=512,
-  )
+  sizes, clip = dict(batch_size=128, group_size=8), dict(clip_low=0.2, clip_high=0.2)
+  parts = verifier(task, plain), plain, kl_in_loss(plain, coef=0.1)
+  samples = prompts.completions(task, plain, **sizes, num_slots=0)
+  tokens = grpo(samples, *parts, **clip, entropy_coef=0.0)
+  mixed = hrpo(rollouts.completions(task, plain, **sizes, answer_start=''), *parts, **clip)
   curves = {
       'tokens': run(tokens, optax.adam(2e-3), taught, 400, jax.random.key(2))[1],
       'hybrid': run(mixed, with_rates(2e-3, 1e-2, 5e-2), gated, 400, jax.random.key(2))[1],

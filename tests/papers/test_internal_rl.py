@@ -1,6 +1,5 @@
 """Internal RL: gates and codes by hand, a frozen decoder, switches at subgoals, a reward that tokens miss."""
 
-import dataclasses
 import functools
 
 import jax
@@ -12,20 +11,20 @@ import pytest
 from rlx.algorithms import internal_rl
 from rlx.envs import subgoals
 from rlx.models import controller as controllers
-from rlx.models import transformer
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.types import State
 
 STEPS, ORDER, SEEDS, CODE_SIZE, HIDDEN = 14, (0, 2, 1), 3, 4, 32
 GRID = subgoals.subgoals(size=4, cells=(1, 7, 14, 8), unseen=((0, 2), (2, 1)))
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=GRID.vocab_size, num_layers=2, width=32, num_heads=2, num_kv_heads=2, head_size=16,
     mlp_size=64, context_length=STEPS,
-)
+))
 WORLD = dict(grid=GRID, num_lower=1)
 close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)
 discover = jax.jit(controllers.discover)
-forward = jax.jit(transformer.forward, static_argnums=1)
+forward = jax.jit(lambda params, model, x: model.forward(params, x)[0], static_argnums=1)
 
 
 def begin(seed):
@@ -33,7 +32,7 @@ def begin(seed):
   keys = jax.random.split(jax.random.key(seed), 3)
   controller = controllers.init(keys[1], width=32, code_size=CODE_SIZE, hidden_size=HIDDEN, rank=16)
   tokens = subgoals.demonstrate(GRID, keys[2], 8, STEPS)['tokens']
-  return transformer.init(keys[0], CONFIG), controller, tokens
+  return MODEL.init(keys[0]), controller, tokens
 
 
 def with_gate(controller, bias):
@@ -110,7 +109,7 @@ def test_a_gate_that_stays_shut_keeps_the_first_code_and_pays_once():
   close(kept.z, jnp.broadcast_to(kept.z[:, :1], kept.z.shape))
   assert kept.gates.sum() == 8 and discover(wide, e, jax.random.key(1)).gates.sum() == 8 * STEPS
   loss = jax.jit(lambda c, price, nats: internal_rl.discover_loss(
-      c, policy, CONFIG, tokens, jax.random.key(1), price=price, switch_nats=nats, **WORLD
+      c, policy, MODEL, tokens, jax.random.key(1), price=price, switch_nats=nats, **WORLD
   ))
   close(loss(shut, 0.5, 2.0) - loss(shut, 0.5, 0.0), 0.5 * 2.0 / STEPS)
   close(loss(wide, 0.5, 2.0) - loss(wide, 0.5, 0.0), 0.5 * 2.0)
@@ -145,7 +144,7 @@ def test_the_encoder_sees_what_follows_and_the_switch_does_not():
 def test_nothing_flows_into_the_frozen_policy():
   policy, controller, tokens = begin(0)
   loss = lambda policy, controller: internal_rl.discover_loss(
-      controller, policy, CONFIG, tokens, jax.random.key(1), price=0.2, switch_nats=2.0, **WORLD
+      controller, policy, MODEL, tokens, jax.random.key(1), price=0.2, switch_nats=2.0, **WORLD
   )
   frozen, trained = jax.jit(jax.grad(loss, argnums=(0, 1)))(policy, controller)
   assert not any(np.any(x) for x in jax.tree.leaves(frozen))
@@ -155,17 +154,15 @@ def test_nothing_flows_into_the_frozen_policy():
 @pytest.mark.parametrize('positions', ['rope', 'learned'])
 @pytest.mark.slow
 def test_two_parts_of_a_decoder_are_the_whole(positions):
-  config = dataclasses.replace(
-      CONFIG, num_layers=3, positions=positions, window=3, sliding_layers=(0, 2)
-  )
-  params, tokens = transformer.init(jax.random.key(0), config), jnp.arange(12).reshape(2, 6)
-  whole, _ = forward(params, config, tokens)
+  model = MODEL.replace(num_layers=3, positions=positions, window=3, sliding_layers=(0, 2))
+  params, tokens = model.init(jax.random.key(0)), jnp.arange(12).reshape(2, 6)
+  whole = forward(params, model, tokens)
   for num_lower in (1, 2):
-    lower, upper = transformer.split(params, config, num_lower)
-    close(forward(*upper, forward(*lower, tokens)[0])[0], whole)
+    lower, upper = model.split(params, num_lower)
+    close(forward(*upper, forward(*lower, tokens)), whole)
   for num_lower in (0, 3):
     with pytest.raises(ValueError, match=f'num_lower={num_lower} of 3'):
-      transformer.split(params, config, num_lower)
+      model.split(params, num_lower)
 
 
 # --- acting -----------------------------------------------------------------------------------------------
@@ -179,11 +176,11 @@ def test_acting_step_by_step_is_the_whole_row():
   policy = {**policy, 'embedding': 30 * policy['embedding']}  # sharp logits: sampled actions are greedy ones
   actor = internal_rl.init_actor(jax.random.key(1), width=32, code_size=CODE_SIZE, hidden_size=HIDDEN)
   batch = jax.jit(lambda key: internal_rl.act(
-      functools.partial(internal_rl.draw, actor), controller, policy, CONFIG, key,
+      functools.partial(internal_rl.draw, actor), controller, policy, MODEL, key,
       order=ORDER, num=8, steps=STEPS, **WORLD,
   ))(jax.random.key(2))
-  lower, upper = transformer.split(policy, CONFIG, 1)
-  stream, _ = forward(*lower, controllers.steps(policy, CONFIG, batch['tokens'][:, :-1]))
+  lower, upper = MODEL.split(policy, 1)
+  stream = forward(*lower, controllers.steps(policy, MODEL, batch['tokens'][:, :-1]))
   close(controllers.read(stream), batch['streams'], atol=1e-4)
   z, rows = jnp.zeros((8, CODE_SIZE)), []
   for t in range(STEPS):
@@ -192,7 +189,7 @@ def test_acting_step_by_step_is_the_whole_row():
     z = jnp.where(wanted[:, None], batch['codes'][:, t], z)
     rows.append(z)
   assert 0.1 < batch['switched'].mean() < 0.9
-  hidden, _ = forward(*upper, controllers.write(controller, stream, jnp.stack(rows, axis=1)))
+  hidden = forward(*upper, controllers.write(controller, stream, jnp.stack(rows, axis=1)))
   logprobs = internal_rl.action_logprobs(*upper, hidden, GRID)
   assert internal_rl.taken(logprobs, batch['tokens'], GRID).mean() > -0.1
 
@@ -237,11 +234,11 @@ def prepared():
   def one(seed):
     policy, controller, _ = begin(seed)
     clone_key, discover_key = jax.random.split(jax.random.fold_in(jax.random.key(7), seed))
-    cloning = lambda policy, tokens, key, progress: -internal_rl.clone(policy, CONFIG, tokens, GRID).mean()
+    cloning = lambda policy, tokens, key, progress: -internal_rl.clone(policy, MODEL, tokens, GRID).mean()
     policy = descend(cloning, policy, clone_key, steps=400, learning_rate=1e-2)
     # The price rises at first: at its full height from the start, nothing is bought and nothing learned.
     discovery = lambda controller, tokens, key, progress: internal_rl.discover_loss(
-        controller, policy, CONFIG, tokens, key, price=0.2 * jnp.minimum(1, 2 * progress), switch_nats=2.0,
+        controller, policy, MODEL, tokens, key, price=0.2 * jnp.minimum(1, 2 * progress), switch_nats=2.0,
         **WORLD,
     )
     return policy, descend(discovery, controller, discover_key, steps=600, learning_rate=1e-2)
@@ -252,12 +249,12 @@ def prepared():
 def measure(policy, controller):
   """Nats an action without and with codes; how often it switches, and a subgoal ends; both at once."""
   batch = subgoals.demonstrate(GRID, jax.random.key(99), 500, STEPS)
-  plain = -internal_rl.clone(policy, CONFIG, batch['tokens'], GRID).mean()
+  plain = -internal_rl.clone(policy, MODEL, batch['tokens'], GRID).mean()
   logprobs, codes = internal_rl.steered(
-      controller, policy, CONFIG, batch['tokens'], jax.random.key(1), **WORLD
+      controller, policy, MODEL, batch['tokens'], jax.random.key(1), **WORLD
   )
-  lower, _ = transformer.split(policy, CONFIG, 1)
-  stream, _ = transformer.forward(*lower, controllers.steps(policy, CONFIG, batch['tokens'][:, :-1]))
+  (below, lower), _ = MODEL.split(policy, 1)
+  stream, _ = lower.forward(below, controllers.steps(policy, MODEL, batch['tokens'][:, :-1]))
   e = controllers.read(stream)[:, 1:].reshape(-1, 32)
   # Behind the code that was in use, as acting does: at one half, and not drawn.
   previous = codes.z[:, :-1].reshape(-1, CODE_SIZE)
@@ -272,7 +269,7 @@ def reinforced(policy, controller, key, *, order, steps, num, tokens):
   acting = dict(order=order, num=num, steps=STEPS, **WORLD)
   if not tokens:
     optimizer, params = optax.adam(1e-2), {'actor': actor}
-    train_step = internal_rl.make_internal_rl_step(CONFIG, optimizer, **acting)
+    train_step = internal_rl.make_internal_rl_step(MODEL, optimizer, **acting)
     state = State(
         step=jnp.int32(0), params=params, slow={'policy': policy, 'controller': controller},
         opt_state=optimizer.init(params), world={}, key=key,
@@ -283,9 +280,9 @@ def reinforced(policy, controller, key, *, order, steps, num, tokens):
 
   def step(carry, key):
     params, opt_state = carry
-    batch = internal_rl.act(no_codes, controller, params, CONFIG, key, **acting)
+    batch = internal_rl.act(no_codes, controller, params, MODEL, key, **acting)
     loss = lambda params: internal_rl.reinforce(
-        internal_rl.token_logprobs(params, CONFIG, batch, GRID), batch['rewards']
+        internal_rl.token_logprobs(params, MODEL, batch, GRID), batch['rewards']
     )
     updates, opt_state = optimizer.update(jax.grad(loss)(params), opt_state, params)
     return (optax.apply_updates(params, updates), opt_state), batch['rewards'].mean()

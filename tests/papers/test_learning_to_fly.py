@@ -9,8 +9,9 @@ import optax
 import pytest
 
 from rlx.algorithms.control.learning_to_fly import learning_to_fly
+from rlx.algorithms.control.td3 import td3
 from rlx.envs.control import quadrotor
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.models import networks, views
 from rlx.rollout.control.replay import replay
 from rlx.step import collect
@@ -35,10 +36,12 @@ def agent(critic_view, *, initial_share, curriculum_steps):
   rollout = replay(
       ENV, policy, num_envs=2, num_steps=1, capacity=20_000, warmup_steps=400, batch_size=64
   )
-  algorithm = learning_to_fly(
+  parent = td3(
       rollout, policy, critic, discount=0.97, smoothing_noise=0.2, noise_clip=0.5, target_rate=0.01,
-      target_period=2, initial_share=initial_share, curriculum_steps=curriculum_steps,
-      **quadrotor.REWARD_COSTS,
+      target_period=2,
+  )
+  algorithm = learning_to_fly(
+      parent, initial_share=initial_share, curriculum_steps=curriculum_steps, **quadrotor.REWARD_COSTS
   )
   lagging = {'target': 'critic', 'target_policy': 'policy'}
   return agents.Agent(algorithm, policy, {'policy': policy, 'critic': critic}, lagging)
@@ -98,7 +101,7 @@ def lengths_and_returns(critic_view, initial_share):
   toy = agent(critic_view, initial_share=initial_share, curriculum_steps=STEPS // 2)
   state, _ = agents.trained(toy, optax.adam(1e-3), jax.random.split(jax.random.key(0), SEEDS), STEPS)
   act = lambda params, observations, key: toy.policy.mode(params, observations)
-  play = lambda params: evaluate_control.play(ENV, act, params, jax.random.key(1), 32, 100)
+  play = lambda params: evaluation.play(ENV, act, params, jax.random.key(1), 32, 100)
   played = jax.jit(jax.vmap(play))(state.models['policy'])
   return np.asarray(played['length'].mean(axis=1)), np.asarray(played['return'].mean(axis=1))
 

@@ -16,7 +16,8 @@ from rlx import reductions
 from rlx.advantages import groups
 from rlx.algorithms import presets
 from rlx.algorithms.policy_gradient import policy_gradient
-from rlx.losses import corrections, policy, regularizers, weights
+from rlx.losses import corrections, policy, ratios, regularizers, weights
+from rlx.losses.anchors import no_kl
 from rlx.step import collect
 from rlx.types import State
 
@@ -28,11 +29,11 @@ RATES = np.linspace(0.05, 0.9, 8)
 
 def made_of(scale, mean, clip_high):
   return policy_gradient(
-      bandits.rollout(8, num_prompts=8, num_rows=64), bandits.reward, bandits.score, baseline=scale,
-      weight=weights.equal, level=policy.ratio,
+      bandits.rollout(8, num_prompts=8, num_rows=64), bandits.reward, bandits.POLICY, no_kl(),
+      baseline=scale, weight=weights.equal, level=ratios.ratio,
       surrogate=functools.partial(policy.clipped, clip_low=0.2, clip_high=clip_high), reduction=mean,
-      kl=regularizers.kl_k3, kl_coef=0.0, kl_reward_coef=0.0, entropy_coef=0.0, correction=corrections.none,
-      correction_level=policy.ratio,
+      kl_estimator=regularizers.kl_k3, entropy_coef=0.0, correction=corrections.none,
+      correction_level=ratios.ratio,
   )
 
 
@@ -40,7 +41,7 @@ def made_of(scale, mean, clip_high):
 def test_lite_ppo_is_two_choices():
   """The group's mean with the batch's deviation, and a mean over tokens, by hand."""
   algorithm = presets.lite_ppo(
-      bandits.rollout(8, num_prompts=8, num_rows=64), bandits.reward, bandits.score, clip_low=0.2,
+      bandits.rollout(8, num_prompts=8, num_rows=64), bandits.reward, bandits.POLICY, clip_low=0.2,
       clip_high=0.2,
   )
   logits = bandits.logits_of(RATES)

@@ -8,12 +8,14 @@ import optax
 import pytest
 
 from rlx import step
-from rlx.algorithms.control import mbrcsl
-from rlx.algorithms.control.rcsl import commanded, rcsl, with_return
+from rlx.algorithms.control.mbrcsl import mbrcsl
+from rlx.algorithms.control.rcsl import rcsl
 from rlx.data import transitions as datasets
-from rlx.evaluation import episodes as evaluate_control
+from rlx.envs.control.wrappers import commanded, with_return
+from rlx.evaluation import episodes as evaluation
 from rlx.models import dynamics, networks
 from rlx.models.networks import Policy
+from rlx.rollout.control.dreams import best_dreams, dream
 from rlx.rollout.control.offline import offline
 
 SHAPE = dict(hidden=(32, 32), activation='relu')
@@ -88,7 +90,7 @@ def going_right():
 def test_a_dream_by_hand():
   """From 0.75 it is two or three steps to the end; what comes behind it counts nothing."""
   models, starts = {'behaviour': {}, 'dynamics': {}}, jnp.array([[0.75, 0.0]])
-  rows = mbrcsl.dream(going_right(), exact_model(), models, starts, jax.random.key(0), max_steps=5)
+  rows = dream(going_right(), exact_model(), models, starts, jax.random.key(0), max_steps=5)
   np.testing.assert_allclose(rows['observations'][0, :3, 0], [0.75, 0.85, 0.95], rtol=1e-5)
   np.testing.assert_array_equal(rows['alive'][0][:2], True)
   assert not rows['alive'][0, 4]
@@ -108,7 +110,7 @@ def beginning_at(*starts):
 @pytest.mark.slow
 def test_only_the_best_dreams_are_kept_and_only_their_living_steps_are_drawn():
   """From 0.73 they are worth 0.83 + 0.93 + 1.03, from 0.93 only 1.03."""
-  rollout = mbrcsl.dreams(
+  rollout = best_dreams(
       beginning_at(0.73, 0.93), going_right(), exact_model(), num=40, max_steps=6, kept_share=0.25,
       batch_size=200,
   )
@@ -124,7 +126,7 @@ def test_only_the_best_dreams_are_kept_and_only_their_living_steps_are_drawn():
 
 def test_to_keep_none_is_refused():
   with pytest.raises(ValueError, match='kept_share=0.001'):
-    mbrcsl.dreams(beginning_at(0.0), POLICY, MODEL, num=10, max_steps=2, kept_share=1e-3, batch_size=1)
+    best_dreams(beginning_at(0.0), POLICY, MODEL, num=10, max_steps=2, kept_share=1e-3, batch_size=1)
 
 
 def trained(algorithm, networks_by_name, slow, data, steps, key):
@@ -142,9 +144,9 @@ def both(key):
   data = stitching_data(data_key)
   rows = offline(data, batch_size=128)
   alone, _ = trained(rcsl(rows, POLICY), {'policy': POLICY}, {}, data, 800, policy_key)
-  first = mbrcsl.mbrcsl(rows, POLICY, MODEL)
+  first = mbrcsl(rows, POLICY, MODEL)
   models, _ = trained(first, {'behaviour': POLICY, 'dynamics': MODEL}, {}, data, 2500, model_key)
-  dreams = mbrcsl.dreams(
+  dreams = best_dreams(
       beginning_at(0.0), POLICY, MODEL, num=512, max_steps=MAX_STEPS, kept_share=0.1, batch_size=128
   )
   stitched, metrics = trained(rcsl(dreams, POLICY), {'policy': POLICY}, models.params, None, 800, policy_key)
@@ -154,7 +156,7 @@ def both(key):
 def went_right(params, target):
   """Share of episodes that end where 1 is paid."""
   act = lambda params, seen, key: POLICY.sample(params, seen, key)[0]
-  return evaluate_control.play(
+  return evaluation.play(
       world(0.0, target=target), act, params, jax.random.key(1), 50, MAX_STEPS
   )['right'].mean()
 

@@ -27,9 +27,13 @@ def parts(env, epsilon=0.1):
   return rollout, policy
 
 
+def hoping(rollout, policy, optimism):
+  return mex.mex(dqn.dqn(rollout, policy, **SETTINGS), policy, optimism=optimism)
+
+
 def agent(env, optimism):
   rollout, policy = parts(env)
-  algorithm = mex.mex(rollout, policy, optimism=optimism, **SETTINGS)
+  algorithm = hoping(rollout, policy, optimism)
   return agents.Agent(algorithm, policy, {'policy': policy}, {'target': 'policy'})
 
 
@@ -59,7 +63,7 @@ def the_parts():
 @pytest.mark.slow
 def test_without_optimism_it_is_dqn():
   rollout, policy, models = the_parts()
-  ours = loss_and_gradient(mex.mex(rollout, policy, optimism=0.0, **SETTINGS), models)
+  ours = loss_and_gradient(hoping(rollout, policy, 0.0), models)
   theirs = loss_and_gradient(dqn.dqn(rollout, policy, **SETTINGS), models)
   jax.tree.map(np.testing.assert_allclose, ours, theirs)
 
@@ -69,8 +73,8 @@ def test_optimism_takes_off_the_values_that_the_policy_expects():
   rollout, policy, models = the_parts()
   values = np.asarray(policy.values(models['policy'], a_batch()['observations']))
   expected = (0.95 * values.max(axis=1) + 0.05 * values.min(axis=1)).mean()
-  with_hope, _ = loss_and_gradient(mex.mex(rollout, policy, optimism=2.0, **SETTINGS), models)
-  without, _ = loss_and_gradient(mex.mex(rollout, policy, optimism=0.0, **SETTINGS), models)
+  with_hope, _ = loss_and_gradient(hoping(rollout, policy, 2.0), models)
+  without, _ = loss_and_gradient(hoping(rollout, policy, 0.0), models)
   np.testing.assert_allclose(without - with_hope, 2 * expected, rtol=1e-5)
 
 
@@ -84,7 +88,7 @@ def test_a_greedy_policy_hopes_for_the_best_alone():
 def test_a_negative_optimism_is_refused():
   rollout, policy, _ = the_parts()
   with pytest.raises(ValueError, match='optimism=-1'):
-    mex.mex(rollout, policy, optimism=-1.0, **SETTINGS)
+    hoping(rollout, policy, -1.0)
 
 
 # --- learning -----------------------------------------------------------------------------------------------

@@ -84,9 +84,9 @@ def test_the_volume_of_a_policy_that_dives_at_once():
       init=lambda key: {}, sample=None, score=None,
       mode=lambda params, observations: jnp.ones(observations.shape[:-1], jnp.int32),
   )
-  answer, _ = evaluation(down).read(jax.jit(evaluation(down).ask)({}))
-  np.testing.assert_allclose(answer['eval/hypervolume'], 0.7 * 29, rtol=1e-5)
-  assert answer['eval/front'] == 1
+  answer, _ = evaluation(down).read(jax.jit(evaluation(down).ask)({'policy': {}}, {}))
+  np.testing.assert_allclose(answer['hypervolume'], 0.7 * 29, rtol=1e-5)
+  assert answer['front'] == 1
 
 
 # --- learning -----------------------------------------------------------------------------------------------
@@ -108,7 +108,8 @@ def train(keys, candidates, num_steps):
     state, _ = agents.trained(
         toy, optax.adam(learning_rate), key[None], num_steps, epochs=2, minibatches=2
     )
-    return evaluation(policy).ask(jax.tree.map(lambda x: x[0], state.models['policy']))['eval/hypervolume']
+    models = jax.tree.map(lambda x: x[0], dict(state.models))
+    return evaluation(policy).ask(models, {})['hypervolume']
 
   over_seeds = jax.vmap(one, (None, 0))
   return np.asarray(jax.jit(jax.vmap(over_seeds, (0, None)))(jnp.array(candidates), keys))

@@ -15,10 +15,11 @@ from rlx.algorithms.sft import sft
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as wanted
 from rlx.controllers.memory import stateful
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
-from rlx.models import transformer
+from rlx.losses.anchors import no_kl
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
@@ -38,32 +39,32 @@ class Toy:
 
   def __init__(self, choices, length):
     self.task = fork(choices=choices, length=length, before=BEFORE, after=2, letters=4, held_out_share=0.25)
-    self.config = TransformerConfig(
+    model = LanguageModel(TransformerConfig(
         vocab_size=self.task.vocab_size, num_layers=1, width=32, num_heads=2, num_kv_heads=2, head_size=16,
         mlp_size=64, context_length=16, rope_theta=100.0,
-    )
-    self.decoding = Decoding(
+    ))
+    decoding = Decoding(
         max_tokens=self.task.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0,
         sampler='gumbel', eos_ids=self.task.eos_ids, pad_id=0,
     )
-    self.reward = verifier(self.task, self.decoding)
+    self.policy = Speaker(
+        model=model, decoding=decoding, scoring=Scoring(chunk_tokens=512, packing=None)
+    )
+    self.reward = verifier(self.task, self.policy)
     self.choices = choices
-
-  def score(self, params, batch):
-    return engine.score(params, self.config, batch, decoding=self.decoding, chunk_size=512)
 
   def samples(self, num_problems, num_prompts):
     return curriculum(
-        self.task, self.config, self.decoding, num_problems=num_problems, batch_size=ROWS,
-        num_prompts=num_prompts, num_slots=0, scores=wanted.everywhere, draw=wanted.without_replacement,
-        allocate=allocation.uniform, keep=1.0, prior_rate=0.25, prior_strength=2.0,
-        length=functools.partial(schedules.constant, value=self.decoding.max_tokens),
+        self.task, self.policy, num_problems=num_problems, batch_size=ROWS, num_prompts=num_prompts,
+        num_slots=0, scores=wanted.everywhere, draw=wanted.without_replacement, allocate=allocation.uniform,
+        keep=1.0, prior_rate=0.25, prior_strength=2.0,
+        length=functools.partial(schedules.constant, value=self.policy.decoding.max_tokens),
     )
 
   def mssr(self, num_problems, **changed):
     return mssr(
-        self.samples(num_problems, ROWS), self.reward, self.score, self.task, self.decoding,
-        num_problems=num_problems, **{**NUMBERS, 'entropy_scale': 0.4, **changed},
+        self.samples(num_problems, ROWS), self.reward, self.policy, self.task, num_problems=num_problems,
+        **{**NUMBERS, 'entropy_scale': 0.4, **changed},
     )
 
   def undecided(self):
@@ -74,12 +75,9 @@ class Toy:
       digits = jax.random.randint(key, (num,), 2, 2 + self.choices)
       return {**problems, 'solutions': problems['solutions'].at[:, BEFORE].set(digits)}
 
-    begin = functools.partial(transformer.init, config=self.config)
-    params = jax.vmap(begin)(jax.random.split(jax.random.key(3), SEEDS))
-    lessons = prompts.solutions(
-        dataclasses.replace(self.task, sample=sample), self.decoding, batch_size=64
-    )
-    return run(sft(lessons, self.score), params, 120, jax.random.key(1))[0]
+    params = jax.vmap(self.policy.model.init)(jax.random.split(jax.random.key(3), SEEDS))
+    lessons = prompts.solutions(dataclasses.replace(self.task, sample=sample), self.policy, batch_size=64)
+    return run(sft(lessons, self.policy), params, 120, jax.random.key(1))[0]
 
 
 def run(algorithm, params, steps, key):
@@ -114,7 +112,7 @@ def two_batches():
     batch = algorithm.advantage(models, algorithm.reward(models, batch, key), key)
     return batch, algorithm.rollout.observe(world, batch)
 
-  params = transformer.init(jax.random.key(0), SMALL.config)
+  params = SMALL.policy.model.init(jax.random.key(0))
   noise = iter(jax.random.split(jax.random.key(5), 99))
   moved = jax.tree.map(lambda x: x + 0.03 * jax.random.normal(next(noise), x.shape), params)
   world = algorithm.rollout.begin(jax.random.key(1))
@@ -149,7 +147,7 @@ def test_counts_are_forgotten_as_far_as_the_policy_moved():
   """Against NumPy: the first time nothing is forgotten beyond ρ_max, then by the k3 of the old completion."""
   (_, moved), (first, second), (begun, between, last) = two_batches()
   np.testing.assert_allclose(first['kept'], NUMBERS['keep_high'], atol=1e-6)
-  now, _ = SMALL.score(moved, {name: jnp.asarray(x) for name, x in first.items()})
+  now, _ = SMALL.policy.score(moved, {name: jnp.asarray(x) for name, x in first.items()})
   gap = np.where(first['action_mask'], np.asarray(now) - first['sampler_logprobs'], 0)
   drift = (np.exp(gap) - 1 - gap).sum(axis=1) / first['action_mask'].sum(axis=1)
   kept_of = dict(zip(first['rows'], 0.9 - 0.4 * np.minimum(drift / NUMBERS['drift'], 1), strict=True))
@@ -171,12 +169,12 @@ def test_the_loss_is_that_of_the_shaped_advantage():
   (params, _), (first, _), _ = two_batches()
   batch = {name: jnp.asarray(x) for name, x in first.items()}
   loss = lambda algorithm: algorithm.loss({'policy': params}, batch, jax.random.key(0))[0]
-  entropy = np.asarray(SMALL.score(params, batch)[1])
+  entropy = np.asarray(SMALL.policy.score(params, batch)[1])
   plain = first['advantages']
   shaped = plain + np.minimum(0.4 * entropy, np.abs(plain) / 2)
   expected = -(first['weights'] * shaped).sum(axis=1).mean()
   np.testing.assert_allclose(loss(SMALL.mssr(ROWS)), expected, rtol=1e-4)
-  parent = grpo(None, None, SMALL.score, clip_low=0.2, clip_high=0.2, kl_coef=0.0, entropy_coef=0.0)
+  parent = grpo(None, None, SMALL.policy, no_kl(), clip_low=0.2, clip_high=0.2, entropy_coef=0.0)
   np.testing.assert_allclose(loss(SMALL.mssr(ROWS, entropy_scale=0.0)), loss(parent), rtol=1e-4, atol=1e-6)
 
 
@@ -198,7 +196,7 @@ def test_more_prompts_a_batch_learn_faster_than_groups():
   """
   params = SMALL.undecided()
   grouped = grpo(
-      SMALL.samples(192, 8), SMALL.reward, SMALL.score, clip_low=0.2, clip_high=0.2, kl_coef=0.0,
+      SMALL.samples(192, 8), SMALL.reward, SMALL.policy, no_kl(), clip_low=0.2, clip_high=0.2,
       entropy_coef=0.0,
   )
   found = {

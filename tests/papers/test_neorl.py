@@ -10,11 +10,14 @@ import pytest
 
 from rlx.algorithms.control.bc import bc
 from rlx.algorithms.control.cql import cql
+from rlx.algorithms.control.sac import sac
+from rlx.algorithms.control.td3 import td3
 from rlx.algorithms.control.td3_bc import td3_bc
+from rlx.data import behaviours
 from rlx.data import transitions as datasets
 from rlx.envs.control import near_real, wrappers
 from rlx.envs.control.conformance import check_environment
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.models import networks
 from rlx.rollout.control.offline import offline
 from tests.control import agents
@@ -30,7 +33,7 @@ SHAPE = dict(hidden=(32, 32), activation='relu')
 
 def records(name, max_steps=10, num_envs=3, num_steps=12):
   numbers = dict(num_envs=num_envs, num_steps=num_steps, discount=DISCOUNT, seed=0)
-  return jax.jit(lambda: near_real.cautious(PROBLEMS[name](max_steps), **numbers))()
+  return jax.jit(lambda: behaviours.cautious(PROBLEMS[name](max_steps), **numbers))()
 
 
 @functools.cache
@@ -152,16 +155,13 @@ def learner(name, env, rows):
     return agents.Agent(bc(rollout, policy), policy, {'policy': policy}, {})
   if name == 'cql':
     policy, temperature = networks.squashed_gaussian(env, **SHAPE), networks.positive(initial=0.1)
-    made = cql(
-        rollout, env, policy, critic, temperature, target_entropy=-1.5, conservatism=1.0, num_actions=4,
-        **targets,
-    )
+    parent = sac(rollout, env, policy, critic, temperature, target_entropy=-1.5, **targets)
+    made = cql(parent, policy, critic, conservatism=1.0, num_actions=4)
     trained = {'policy': policy, 'critic': critic, 'temperature': temperature}
     return agents.Agent(made, policy, trained, {'target': 'critic'})
   policy = networks.deterministic(env, exploration_noise=0.0, **SHAPE)
-  made = td3_bc(
-      rollout, policy, critic, smoothing_noise=0.2, noise_clip=0.5, target_period=2, greed=2.5, **targets
-  )
+  parent = td3(rollout, policy, critic, smoothing_noise=0.2, noise_clip=0.5, target_period=2, **targets)
+  made = td3_bc(parent, policy, critic, greed=2.5)
   slow = {'target': 'critic', 'target_policy': 'policy'}
   return agents.Agent(made, policy, {'policy': policy, 'critic': critic}, slow)
 
@@ -181,7 +181,7 @@ def table(problem):
     keys = jax.random.split(jax.random.key(1), SEEDS)
     state, _ = agents.trained(one, optax.adam(1e-3), keys, UPDATES)
     act = lambda params, seen, key: one.policy.mode(params, seen)
-    play = lambda params: evaluate_control.play(env, act, params, jax.random.key(2), 16, MAX_STEPS)
+    play = lambda params: evaluation.play(env, act, params, jax.random.key(2), 16, MAX_STEPS)
     played = jax.jit(jax.vmap(play))(state.models['policy'])
     found[name] = score(env, played['return'].mean(axis=1)), np.mean(played['length'] < MAX_STEPS)
   return found

@@ -1,6 +1,5 @@
 """NLPO: the mask in sampler and loss, the coefficient that adapts, and what it does to the rewards of PPO."""
 
-import dataclasses
 import functools
 
 import jax
@@ -15,8 +14,11 @@ from rlx.algorithms.sft import sft
 from rlx.engine import sample as engine
 from rlx.engine import stepwise
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Critic, Scoring, Speaker
 from rlx.envs.sorting import sorting
-from rlx.models import heads, transformer
+from rlx.losses.anchors import kl_in_reward
+from rlx.models import heads
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.overlap import overlap
 from rlx.rollout import nucleus, prompts
@@ -25,40 +27,35 @@ from rlx.types import State, check
 
 SEEDS, LENGTH = 5, 3
 TASK = sorting(length=LENGTH, held_out_share=0.1)
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=1, width=32, num_heads=2, num_kv_heads=2, head_size=16,
     mlp_size=64, context_length=16, rope_theta=100.0,
-)
+))
 DECODING = Decoding(
     max_tokens=LENGTH + 1, min_tokens=1, temperature=0.8, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
     pad_id=0,
 )
+SCORING = Scoring(chunk_tokens=512, packing=None)
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=SCORING)  # and of all others
+VALUE = Critic(head=heads.TokenHead(MODEL), scoring=SCORING)
 CLIP = dict(clip_low=0.2, clip_high=0.2)
 CRITIC = dict(entropy_coef=0.01, value_coef=0.5, value_clip=0.2, discount=1.0, lambda_=0.95)
-ADAPTIVE = dict(kl_coef=0.1, kl_target=0.3, kl_rate=0.1)
+KL_COEF, ADAPTIVE = 0.1, dict(kl_target=0.3, kl_rate=0.1)
 SIZES = dict(batch_size=64, group_size=4)
 
 
-def score(params, batch):
-  return engine.score(params, CONFIG, batch, decoding=DECODING, chunk_size=512)
-
-
-def value(params, batch):
-  return heads.values(params, CONFIG, batch)
-
-
-def learner(*, rollout=None, top_p=0.9, refresh=5, **changes):
-  rollout = rollout or nucleus.completions(TASK, CONFIG, DECODING, **SIZES, top_p=top_p)
+def learner(*, rollout=None, top_p=0.9, refresh=5, kl_coef=KL_COEF, **changes):
+  rollout = rollout or nucleus.completions(TASK, POLICY, POLICY, **SIZES, top_p=top_p)
   return nlpo(
-      rollout, overlap(TASK, DECODING, order=2), score, value, CONFIG, DECODING, top_p=top_p, refresh=refresh,
-      **{**CLIP, **CRITIC, **ADAPTIVE, **changes},
+      rollout, overlap(TASK, POLICY, order=2), POLICY, POLICY, VALUE, kl_in_reward(POLICY, coef=kl_coef),
+      top_p=top_p, refresh=refresh, **{**CLIP, **CRITIC, **ADAPTIVE, **changes},
   )
 
 
 def parent(*, kl_coef):
   return ppo(
-      prompts.completions(TASK, CONFIG, DECODING, **SIZES, num_slots=0), overlap(TASK, DECODING, order=2),
-      score, value, **CLIP, **CRITIC, kl_coef=kl_coef,
+      prompts.completions(TASK, POLICY, **SIZES, num_slots=0), overlap(TASK, POLICY, order=2), POLICY, VALUE,
+      kl_in_reward(POLICY, coef=kl_coef), **CLIP, **CRITIC,
   )
 
 
@@ -66,12 +63,12 @@ def parent(*, kl_coef):
 def models_and_rows():
   """Three policies with preferences, a critic, and rows of one inside the nucleus of another."""
   policy, past, reference = (
-      jax.tree.map(lambda x: 1.5 * x, transformer.init(jax.random.key(seed), CONFIG)) for seed in range(3)
+      jax.tree.map(lambda x: 1.5 * x, MODEL.init(jax.random.key(seed))) for seed in range(3)
   )
   critic = heads.init_value(policy)
   critic['value_head'] = jax.random.normal(jax.random.key(3), critic['value_head'].shape) / 8
   models = {'policy': policy, 'past': past, 'reference': reference, 'value': critic}
-  rollout = nucleus.completions(TASK, CONFIG, DECODING, **SIZES, top_p=0.7)
+  rollout = nucleus.completions(TASK, POLICY, POLICY, **SIZES, top_p=0.7)
   rows, _ = jax.jit(rollout)(models, {}, jax.random.key(4))
   return models, rows
 
@@ -93,7 +90,7 @@ def test_what_was_sampled_is_kept_whatever_rounding_says():
 
 @jax.jit
 def logits_of(params, rows):
-  return stepwise.base_logits(params, CONFIG, rows, decoding=DECODING)
+  return stepwise.base_logits(params, MODEL, rows, decoding=DECODING)
 
 
 @pytest.mark.slow
@@ -111,7 +108,7 @@ def test_no_row_leaves_the_nucleus():
 
 @jax.jit
 def masked_score(models, rows):
-  return nucleus.score(models, CONFIG, rows, decoding=DECODING, top_p=0.7)
+  return nucleus.score(models, POLICY, POLICY, rows, top_p=0.7)
 
 
 @pytest.mark.slow
@@ -119,7 +116,7 @@ def test_training_computes_the_log_probs_of_the_restricted_sampler():
   models, rows = models_and_rows()
   logprobs, entropy = masked_score(models, rows)
   np.testing.assert_allclose(logprobs, rows['sampler_logprobs'], atol=2e-5)
-  plain, wider = score(models['policy'], rows)
+  plain, wider = POLICY.score(models['policy'], rows)
   assert np.abs(plain - rows['sampler_logprobs']).max() > 0.1
   mask = np.asarray(rows['action_mask'])
   assert np.all(np.asarray(entropy)[mask] >= 0) and entropy[mask].mean() < wider[mask].mean()
@@ -136,9 +133,7 @@ def test_entropy_and_its_gradient_are_finite_and_those_of_the_nucleus():
   found = engine.actions(rows, entropy, DECODING.max_tokens)
   acts = np.asarray(engine.actions(rows, rows['action_mask'], DECODING.max_tokens))
   np.testing.assert_allclose(np.asarray(found)[acts], by_hand[acts], atol=2e-5)
-  total = lambda models: sum(x.sum() for x in nucleus.score(
-      models, CONFIG, rows, decoding=DECODING, top_p=0.7
-  ))
+  total = lambda models: sum(x.sum() for x in masked_score(models, rows))
   gradient = jax.jit(jax.grad(total))({name: models[name] for name in nucleus.MODELS})
   assert all(np.isfinite(x).all() for x in jax.tree.leaves(gradient['policy']))
   assert max(np.abs(x).max() for x in jax.tree.leaves(gradient['policy'])) > 1e-3
@@ -168,7 +163,7 @@ def test_the_coefficient_is_remembered_and_follows_the_kl():
   models, drawn = models_and_rows()
   algorithm = learner(rollout=lambda models, world, key: (drawn, world), kl_target=0.3, kl_rate=0.5)
   world = algorithm.rollout.begin(jax.random.key(0))
-  np.testing.assert_allclose(world['kl_coef'], ADAPTIVE['kl_coef'])
+  np.testing.assert_allclose(world['kl_coef'], KL_COEF)
   rows, world = algorithm.rollout(models, {**world, 'kl_coef': jnp.float32(0.4)}, None)
   check(rows)
   np.testing.assert_allclose(rows['kl/coef'], 0.4)
@@ -211,7 +206,7 @@ def test_columns_without_an_action_do_not_matter():
 
 
 @pytest.mark.parametrize('changes, message', [
-    ({'kl_coef': 0.0}, 'kl_coef=0.0'), ({'refresh': 0}, 'refresh=0'), ({'top_p': 0.0}, 'top_p=0.0'),
+    ({'kl_coef': 0.0}, 'kl is 0.0 in'), ({'refresh': 0}, 'refresh=0'), ({'top_p': 0.0}, 'top_p=0.0'),
 ])
 def test_bad_numbers_are_refused(changes, message):
   with pytest.raises(ValueError, match=message):
@@ -219,9 +214,9 @@ def test_bad_numbers_are_refused(changes, message):
 
 
 def test_another_filter_is_refused():
-  filtered = dataclasses.replace(DECODING, top_k=3)
+  filtered = POLICY.saying(top_k=3)
   with pytest.raises(ValueError, match='decoding.top_k=3'):
-    nucleus.completions(TASK, CONFIG, filtered, **SIZES, top_p=0.9)
+    nucleus.completions(TASK, filtered, POLICY, **SIZES, top_p=0.9)
 
 
 # --- learning -----------------------------------------------------------------------------------------------
@@ -231,12 +226,12 @@ def test_another_filter_is_refused():
 def taught():
   """[seeds, ...] policies after 80 supervised steps."""
   optimizer = optax.adam(3e-3)
-  lessons = sft(prompts.solutions(TASK, DECODING, batch_size=64), score)
+  lessons = sft(prompts.solutions(TASK, POLICY, batch_size=64), POLICY)
   dispatch = repeat(make_train_step(lessons, optimizer, epochs=1, minibatches=1, microbatches=1), 80)
 
   def one(seed):
     key = jax.random.fold_in(jax.random.key(8), seed)
-    params = {'policy': transformer.init(key, CONFIG)}
+    params = {'policy': MODEL.init(key)}
     state, _ = dispatch(State(
         step=jnp.int32(0), params=params, slow={}, opt_state=optimizer.init(params), world={}, key=key
     ))

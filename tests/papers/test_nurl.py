@@ -6,20 +6,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from skill_toy import exam, parts_of, run, untrained
+from skill_toy import exam, policy_for, run, untrained
 
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.sft import sft
 from rlx.envs.skills import skills
 from rlx.envs.text import EOS_ID
+from rlx.losses.anchors import no_kl
 from rlx.rewards.verifier import verifier
 from rlx.rollout import inject, prompts
 
 STEPS, MODULUS = 4, 7
 SIZES = dict(modulus=MODULUS, num_skills=4, min_steps=STEPS, max_steps=STEPS, held_out_share=0.3)
 EASY, HARD = skills(**SIZES, used=(0, 1)), skills(**SIZES, used=(2, 3))
-CONFIG, DECODING, score = parts_of(HARD)
-REWARD = verifier(HARD, DECODING)
+POLICY = policy_for(HARD)
+REWARD = verifier(HARD, POLICY)
 ROWS = dict(batch_size=64, group_size=8, num_slots=0)
 
 
@@ -47,21 +48,21 @@ def test_the_upper_limit_rises():
   (worst 20 %, best 72 %). A chain is guessed once in 2401 times. More steps raise NuRL further.
   """
   school = dataclasses.replace(EASY, sample=rumours)
-  lessons = inject.lessons(school, DECODING, batch_size=64, forms=('', 'hinted', 'asking'))
-  base, *_ = run(sft(lessons, score), untrained(CONFIG), 250, jax.random.key(1), 3e-3)
+  lessons = inject.lessons(school, POLICY, batch_size=64, forms=('', 'hinted', 'asking'))
+  base, *_ = run(sft(lessons, POLICY), untrained(POLICY), 250, jax.random.key(1), 3e-3)
   rollouts = {
-      'grpo': prompts.completions(HARD, CONFIG, DECODING, **ROWS),
+      'grpo': prompts.completions(HARD, POLICY, **ROWS),
       'nurl': inject.hinted(
-          HARD, CONFIG, DECODING, REWARD, **ROWS, form='hinted', num_retried=8, kept_rows=1
+          HARD, POLICY, REWARD, **ROWS, form='hinted', num_retried=8, kept_rows=1
       ),
   }
-  clip = dict(clip_low=0.2, clip_high=0.2, kl_coef=0.0, entropy_coef=0.0)
+  clip = dict(clip_low=0.2, clip_high=0.2, entropy_coef=0.0)
   found = {
-      name: run(grpo(rollout, REWARD, score, **clip), base, 300, jax.random.key(2), 1e-3)
+      name: run(grpo(rollout, REWARD, POLICY, no_kl(), **clip), base, 300, jax.random.key(2), 1e-3)
       for name, rollout in rollouts.items()
   }
   before, grpo_after, nurl_after = (
-      exam(HARD, CONFIG, DECODING, params, samples=16)[1]
+      exam(HARD, POLICY, params, samples=16)[1]
       for params in (base, found['grpo'][0], found['nurl'][0])
   )
   assert before.max() < 0.1 and np.median(grpo_after) < 0.05

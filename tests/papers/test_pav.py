@@ -1,5 +1,6 @@
 """PAV: progress under a prover is that of dynamic programming; on the toy it does not speed learning up."""
 
+import dataclasses
 import functools
 
 import chain_toy
@@ -12,9 +13,12 @@ import pytest
 from rlx.advantages import groups
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.pav import pav, prover_values
+from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.text import Task
-from rlx.models import transformer
+from rlx.losses.anchors import no_kl
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
@@ -30,22 +34,24 @@ def verify(problems, completions):
 
 
 TABLE = Task(alphabet='01', prompt_columns=1, answer_columns=LENGTH, sample=lambda *_: {}, verify=verify)
-MODEL = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=4, num_layers=1, width=16, num_heads=2, num_kv_heads=1, head_size=8, mlp_size=32,
     context_length=16,
-)
+))
 DECODING = Decoding(
     max_tokens=LENGTH, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(END,),
     pad_id=0,
 )
-PROVER = transformer.init(jax.random.key(4), MODEL)
+PROVER = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
+POLICY = dataclasses.replace(PROVER, model=MODEL.replace(num_layers=2, width=24))  # of another shape
+PARAMS = MODEL.init(jax.random.key(4))  # of the prover
 ROWS = np.array([[2, 3, 3, 2], [2, 2, 3, 3], [3, 3, 2, 3], [3, 0, 3, 2]], np.int32)  # a prompt of one token
 
 
 @jax.jit
 def forward(tokens, last):
-  hidden, _ = transformer.forward(PROVER, MODEL, tokens)
-  return jax.nn.softmax(transformer.logits(PROVER, MODEL, hidden[0, last]))
+  hidden, _ = MODEL.forward(PARAMS, tokens)
+  return jax.nn.softmax(MODEL.logits(PARAMS, hidden[0, last]))
 
 
 @functools.cache
@@ -79,21 +85,38 @@ def test_values_are_those_of_dynamic_programming(best_of):
   rows = ROWS[:2]
   cuts = jnp.tile(jnp.arange(LENGTH + 1)[None], (len(rows), 1))
   ask = jax.jit(functools.partial(
-      prover_values, config=MODEL, task=TABLE, decoding=DECODING, samples=600, best_of=best_of
+      prover_values, prover=PROVER, task=TABLE, samples=600, best_of=best_of
   ))
-  found = ask(PROVER, batch=batch_of(rows), cuts=cuts, key=jax.random.key(0))
+  found = ask(PARAMS, batch=batch_of(rows), cuts=cuts, key=jax.random.key(0))
   exact = np.array([[value(tuple(map(int, row[: k + 1]))) for k in range(LENGTH + 1)] for row in rows])
   assert exact[:, 1:3].std() > 0.1
   np.testing.assert_allclose(found, 1 - (1 - exact) ** best_of, atol=0.08 if best_of == 1 else 0.2)
 
 
 @functools.cache
-def algorithm(**changes):
+def algorithm(prover=PROVER, task=TABLE, **changes):
   settings = dict(
-      clip_low=0.2, clip_high=0.2, kl_coef=0.0, separator='1', max_steps=3, prover='prover',
-      prover_samples=2, best_of=1, alpha=1.0,
+      clip_low=0.2, clip_high=0.2, separator='1', max_steps=3, prover_samples=2, best_of=1, alpha=1.0
   )
-  return pav(None, None, None, TABLE, MODEL, DECODING, **{**settings, **changes})
+  return pav(None, None, POLICY, prover, no_kl(), task, **{**settings, **changes})
+
+
+def test_the_prover_has_a_shape_and_a_decoding_of_its_own():
+  """Without chance it is worth what it says; the policy, of another shape, says nothing and learns."""
+  method = algorithm(PROVER.saying(temperature=0.0, max_tokens=2 * LENGTH))
+  models = {'policy': POLICY.model.init(jax.random.key(5)), 'prover': PARAMS}
+  prompts, lengths = jnp.asarray(ROWS[:, :1]), jnp.ones(len(ROWS), jnp.int32)
+
+  @jax.jit
+  def learnt(models):
+    batch = method.advantage(models, batch_of(ROWS), jax.random.key(1))
+    loss = lambda policy: method.loss({**models, 'policy': policy}, batch, None)[0]
+    said = PROVER.mode(PARAMS, prompts, lengths)
+    return batch['prover/value'], engine.completions_of(said, DECODING), jax.grad(loss)(models['policy'])
+
+  found, said, gradient = learnt(models)
+  np.testing.assert_array_equal(found, verify({}, said))
+  assert max(np.abs(x).max() for x in jax.tree.leaves(gradient)) > 1e-3
 
 
 @pytest.mark.parametrize('max_steps', [1, 3])
@@ -103,7 +126,7 @@ def test_progress_adds_up_to_what_the_row_got(max_steps):
   batch = batch_of(ROWS)
   once, twice = (
       jax.jit(algorithm(alpha=alpha, max_steps=max_steps).advantage)(
-          {'prover': PROVER}, batch, jax.random.key(1)
+          {'prover': PARAMS}, batch, jax.random.key(1)
       ) for alpha in (1.0, 2.0)
   )
   centred = np.asarray(batch['rewards'] - batch['rewards'].mean())[:, None] * np.asarray(batch['action_mask'])
@@ -124,10 +147,7 @@ def test_progress_adds_up_to_what_the_row_got(max_steps):
 def test_a_prover_that_never_arrives_says_nothing_of_steps():
   """Only behind the last step is there anything, the outcome itself."""
   never = TABLE.__class__(**{**TABLE.__dict__, 'verify': lambda problems, said: jnp.zeros(len(said))})
-  made = pav(
-      None, None, None, never, MODEL, DECODING, clip_low=0.2, clip_high=0.2, kl_coef=0.0, separator='1',
-      max_steps=3, prover='prover', prover_samples=2, best_of=1, alpha=1.0,
-  ).advantage({'prover': PROVER}, batch_of(ROWS), jax.random.key(1))
+  made = algorithm(task=never).advantage({'prover': PARAMS}, batch_of(ROWS), jax.random.key(1))
   batch = batch_of(ROWS)
   centred = np.asarray(batch['rewards'] - batch['rewards'].mean())[:, None] * np.asarray(batch['action_mask'])
   progress = np.asarray(made['advantages']) - centred
@@ -150,16 +170,14 @@ def test_it_learns_the_chain_no_slower_than_the_outcome():
   0.02, 0.02, 0.00; with α = 5: 0.01, -0.05, 0.01, 0.02, 0.00.
   """
   task = chain_toy.sums(checks=0)
-  decoding, score = chain_toy.decoding_of(task), chain_toy.score_with(task)
+  policy, params = chain_toy.policy_for(task), chain_toy.taught(0)
   parts = (
-      prompts.completions(task, chain_toy.CONFIG, decoding, **chain_toy.SIZES, num_slots=0),
-      verifier(task, decoding), score,
+      prompts.completions(task, policy, **chain_toy.SIZES, num_slots=0), verifier(task, policy), policy
   )
-  settings, params = dict(**chain_toy.CLIP, kl_coef=0.0), chain_toy.taught(0)
-  plain = grpo(*parts, **settings, entropy_coef=0.0, baseline=groups.centred)
+  plain = grpo(*parts, no_kl(), **chain_toy.CLIP, entropy_coef=0.0, baseline=groups.centred)
   progress = pav(
-      *parts, task, chain_toy.CONFIG, decoding, **settings, separator=';', max_steps=2, prover='prover',
-      prover_samples=2, best_of=1, alpha=1.0,
+      *parts, policy, no_kl(), task, **chain_toy.CLIP, separator=';', max_steps=2, prover_samples=2,
+      best_of=1, alpha=1.0,
   )
   curve = lambda how, slow: np.asarray(
       chain_toy.run(how, optax.adam(1e-3), params, 60, jax.random.key(2), slow)[1]['reward/mean']

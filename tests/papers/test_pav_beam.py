@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.advantages import potentials
 from rlx.algorithms.pav import prover_values
 from rlx.engine import sample as engine
+from rlx.envs import text
 from rlx.rollout import beam
 
 PROBLEMS, BRANCHES, PROVER_SAMPLES = 200, 4, 8
@@ -27,25 +27,22 @@ def test_the_value_finds_more_than_the_outcome_for_as_many_tokens_of_the_policy(
     tokens of the search. Counting those it is no gain: the best of only 16 rows finds at least 0.995.
   """
   task = chain_toy.sums(checks=0)
-  decoding, separator = chain_toy.decoding_of(task), potentials.one_token(task, ';')
+  policy, separator = chain_toy.policy_for(task), text.one_token(task, ';')
   problems = task.sample(jax.random.key(5), PROBLEMS, True)
 
   def right(rows, each):
     columns = jax.tree.map(lambda x: jnp.repeat(x, each, axis=0), problems)
-    return task.verify(columns, engine.completions_of(rows, decoding)).reshape(PROBLEMS, each)
+    return task.verify(columns, engine.completions_of(rows, policy.decoding)).reshape(PROBLEMS, each)
 
   def one(params, key):
-    value = functools.partial(
-        prover_values, params, chain_toy.CONFIG, task, decoding=decoding, samples=PROVER_SAMPLES, best_of=1
-    )
+    value = functools.partial(prover_values, params, policy, task, samples=PROVER_SAMPLES, best_of=1)
     search_key, sample_key = jax.random.split(key)
     best = beam.search(
-        params, chain_toy.CONFIG, problems, search_key, value=value, separator=separator, beams=1,
-        branches=BRANCHES, rounds=chain_toy.STEPS + 1, step_tokens=3, decoding=decoding,
+        params, policy, problems, search_key, value=value, separator=separator, beams=1, branches=BRANCHES,
+        rounds=chain_toy.STEPS + 1, step_tokens=3,
     )
-    rows = engine.sample(
-        params, chain_toy.CONFIG, problems['prompts'], problems['prompt_lengths'], sample_key, group_size=16,
-        decoding=decoding,
+    rows = policy.sample(
+        params, problems['prompts'], problems['prompt_lengths'], sample_key, group_size=16
     )
     tokens = jnp.stack([best['beam/tokens'].mean(), BRANCHES * rows['action_mask'].sum(axis=1).mean()])
     return right(best, 1).mean(), right(rows, 16), tokens

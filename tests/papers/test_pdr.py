@@ -12,9 +12,11 @@ import seeds
 from rlx.algorithms.grpo import grpo
 from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs import text
 from rlx.envs.arithmetic import ALPHABET, arithmetic
-from rlx.models import transformer
+from rlx.losses.anchors import no_kl
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import refine
@@ -24,23 +26,20 @@ SEEDS, DRAFTS = 5, 8
 TASK = arithmetic(min_operand=0, max_operand=4, operators='+', held_out_share=0.1)  # one digit to say
 EQUALS = ALPHABET.index('=') + 2
 DISTIL = functools.partial(refine.most_frequent, num=1, eos_id=text.EOS_ID, separator=EQUALS)
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=1, width=32, num_heads=2, num_kv_heads=2, head_size=16,
     mlp_size=64, context_length=16, rope_theta=100.0,
-)
+))
 DECODING = Decoding(
     max_tokens=TASK.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
     eos_ids=TASK.eos_ids, pad_id=0,
 )
-
-
-def score(params, batch):
-  return engine.score(params, CONFIG, batch, decoding=DECODING, chunk_size=1024)
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=1024, packing=None))
 
 
 def operator(num_rounds, batch_size):
   return refine.rounds(
-      TASK, CONFIG, DECODING, batch_size=batch_size, group_size=DRAFTS, num_slots=0, num_rounds=num_rounds,
+      TASK, POLICY, batch_size=batch_size, group_size=DRAFTS, num_slots=0, num_rounds=num_rounds,
       distil=DISTIL,
   )
 
@@ -70,7 +69,7 @@ def test_the_workspace_by_hand():
 
 
 def test_a_round_reads_what_the_drafts_before_it_said():
-  params = transformer.init(jax.random.key(0), config=CONFIG)
+  params = MODEL.init(jax.random.key(0))
   batch, _ = jax.jit(operator(2, 64).draw)({'policy': params}, {}, jax.random.key(1))
   check(batch)
   np.testing.assert_array_equal(batch['groups'], np.arange(64) // 8)
@@ -82,7 +81,7 @@ def test_a_round_reads_what_the_drafts_before_it_said():
     prompt = np.asarray(batch['tokens'])[row, : batch['prompt_lengths'][row]].tolist()
     first = np.asarray(batch['tokens'])[row - 32, : batch['prompt_lengths'][row - 32]].tolist()
     assert prompt == [*first, *(token for token in best if token > 1), EQUALS]
-  logprobs, _ = jax.jit(score)(params, batch)
+  logprobs, _ = jax.jit(POLICY.score)(params, batch)
   np.testing.assert_allclose(batch['sampler_logprobs'], logprobs, atol=2e-5)
 
 
@@ -132,8 +131,8 @@ def test_refined_answers_are_better_and_so_is_training_on_the_operator():
 
   Who was trained on single passes refines worse than it answers.
   """
-  taught = seeds.taught(lessons, score, CONFIG, seeds=SEEDS, steps=200, learning_rate=5e-3)
-  reward = verifier(TASK, DECODING)
+  taught = seeds.taught(lessons, POLICY, seeds=SEEDS, steps=200, learning_rate=5e-3)
+  reward = verifier(TASK, POLICY)
 
   @jax.jit
   @jax.vmap
@@ -141,10 +140,10 @@ def test_refined_answers_are_better_and_so_is_training_on_the_operator():
     batch, _ = operator(2, 2048)({'policy': params}, {}, jax.random.key(5))
     return reward({}, batch, None)['rewards'].reshape(2, -1).mean(axis=1)
 
-  settings = dict(clip_low=0.2, clip_high=0.2, kl_coef=0.0, entropy_coef=0.0)
+  settings = dict(clip_low=0.2, clip_high=0.2, entropy_coef=0.0)
   trained = {
       name: seeds.run(
-          grpo(operator(num_rounds, 128), reward, score, **settings), optax.adam(1e-3), taught, 40,
+          grpo(operator(num_rounds, 128), reward, POLICY, no_kl(), **settings), optax.adam(1e-3), taught, 40,
           jax.random.key(2),
       )[0]
       for name, num_rounds in (('single pass', 1), ('operator', 2))

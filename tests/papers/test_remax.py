@@ -8,17 +8,15 @@ import pytest
 
 from rlx.algorithms.remax import remax
 from rlx.engine import sample as engine
-from rlx.models import transformer
+from rlx.losses.anchors import no_kl
 from rlx.step import collect
 from rlx.types import State
 
 
 @pytest.mark.slow
 def test_advantages_are_against_the_greedy_answer():
-  params = jax.jit(transformer.init, static_argnums=1)(jax.random.key(3), toy.MODEL)
-  algorithm = remax(
-      toy.samples(), toy.reward, toy.score, toy.MODEL, toy.DECODING, group_size=toy.GROUP_SIZE
-  )
+  params = jax.jit(toy.MODEL.init)(jax.random.key(3))
+  algorithm = remax(toy.samples(), toy.reward, toy.POLICY, no_kl(), group_size=toy.GROUP_SIZE)
   state = State(
       step=jnp.int32(0), params={'policy': params}, slow={}, opt_state=(), world={}, key=jax.random.key(1)
   )

@@ -5,6 +5,7 @@ https://arxiv.org/abs/2507.06892
 
 import functools
 from pathlib import Path
+import types
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,9 @@ from rlx.algorithms.grpo import grpo
 from rlx.algorithms.remix import remix
 from rlx.controllers import schedules
 from rlx.controllers.memory import stateful
+from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
 from rlx.rollout.reuse import with_past
+from rlx.run.build import build
 from rlx.step import make_train_step, repeat
 from rlx.types import State, StatefulRollout, check
 
@@ -56,6 +59,7 @@ def reward(models, batch, key):
   return {**batch, 'rewards': (batch['tokens'][:, 1] == 0).astype(jnp.float32)}
 
 
+POLICY = types.SimpleNamespace(score=score)  # all that is asked of a speaker here
 NUMBERED = StatefulRollout(
     begin=lambda key: {'number': jnp.int32(0)}, draw=rollout, data=None,
     observe=lambda world, batch: {**world, 'seen': batch['groups'].shape[0]},
@@ -123,8 +127,8 @@ MODELS = {'policy': jnp.array([0.2, 0.1, -0.3]), 'reference': jnp.array([0.0, 0.
 MOVED = jnp.array([0.7, -0.4, 0.1])
 KL_COEF, CLIP = 0.1, 0.2
 ALGORITHM = remix(
-    with_past(NUMBERED, past_steps=1, batch_size=2 * ROWS), reward, score, clip=CLIP, kl_coef=KL_COEF,
-    base_share=SHARE,
+    with_past(NUMBERED, past_steps=1, batch_size=2 * ROWS), reward, POLICY, kl_in_loss(POLICY, coef=KL_COEF),
+    clip=CLIP, base_share=SHARE,
 )
 
 
@@ -168,13 +172,14 @@ def test_its_steps_are_counted():
   assert int(world['stage_step']) == 3
 
 
-def test_without_a_kl_it_is_another_method():
-  with pytest.raises(ValueError, match='kl_coef=0.0'):
-    remix(rollout, reward, score, clip=0.2, kl_coef=0.0, base_share=SHARE)
+@pytest.mark.parametrize('kl', [no_kl(), kl_in_reward(POLICY, coef=0.1)], ids=['no KL', 'in the reward'])
+def test_without_a_kl_in_the_loss_it_is_another_method(kl):
+  with pytest.raises(ValueError, match=r'kl.coef=0.0: .* kl_in_loss'):
+    remix(rollout, reward, POLICY, kl, clip=0.2, base_share=SHARE)
 
 
 def test_the_last_stage_is_on_policy_with_the_policy_as_its_base():
-  run = configs.build(configs.load(f'{CONFIG}:smoke'))
+  run = build(configs.load(f'{CONFIG}:smoke'))
   assert [stage.name for stage in run.stages] == ['sft', 'remix', 'grpo']
   policy, base = {'w': jnp.ones(2)}, {'w': jnp.zeros(2)}
   key = jax.random.key(0)
@@ -248,13 +253,13 @@ def test_a_third_of_the_rollouts_are_enough_at_the_same_learning_rate():
   """
   fresh = ASKED * SAMPLES
   share = functools.partial(schedules.linear, first=1.0, last=0.5, num_steps=100)
+  adder = types.SimpleNamespace(score=score_sums)
+  held = kl_in_loss(adder, coef=0.001)
   mixed = remix(
-      with_past(sums, past_steps=PAST_STEPS, batch_size=(1 + PAST_STEPS) * fresh), reward_sums, score_sums,
-      clip=0.2, kl_coef=0.001, base_share=share,
+      with_past(sums, past_steps=PAST_STEPS, batch_size=(1 + PAST_STEPS) * fresh), reward_sums, adder, held,
+      clip=0.2, base_share=share,
   )
-  on_policy = grpo(
-      sums, reward_sums, score_sums, clip_low=0.2, clip_high=0.2, kl_coef=0.001, entropy_coef=0.0
-  )
+  on_policy = grpo(sums, reward_sums, adder, held, clip_low=0.2, clip_high=0.2, entropy_coef=0.0)
   third, whole = accuracies(mixed, 100, 1 + PAST_STEPS), accuracies(on_policy, 300, 1)
   assert np.all(third > whole) and np.median(third) > 0.65
   assert np.median(third) > np.median(accuracies(on_policy, 100, 1)) + 0.3

@@ -8,11 +8,13 @@ import numpy as np
 import o2o_toy as toy
 import pytest
 
-from rlx.algorithms.control import resfit
+from rlx.algorithms.control.resfit import cloning
 from rlx.algorithms.control.td3 import td3
 from rlx.data import transitions as datasets
 from rlx.envs.control.environment import Continuous, Environment, timestep, with_time_limit
+from rlx.envs.control.wrappers import chunked
 from rlx.models import networks
+from rlx.models.residual import residual
 from rlx.optimizers import adam_per_model
 from rlx.rollout.control.mixed import with_dataset
 from rlx.rollout.control.offline import offline
@@ -50,11 +52,11 @@ def insertion():
   ), 30)
 
 
-ENV = resfit.chunked(inner=insertion, chunk=CHUNK)
+ENV = chunked(inner=insertion, chunk=CHUNK)
 
 
 def policy(scale=0.5, noise=0.1):
-  return resfit.residual(
+  return residual(
       ENV, chunk=CHUNK, base_hidden=(32, 32), hidden=(32, 32), activation='relu', scale=scale,
       exploration_noise=noise,
   )
@@ -70,7 +72,7 @@ def demonstrations():
 
 
 def test_chunks_show_where_they_began():
-  env = resfit.chunked(inner=insertion, chunk=2)
+  env = chunked(inner=insertion, chunk=2)
   state, seen = env.reset(jax.random.key(0))
   first = np.asarray(seen[:3])
   np.testing.assert_array_equal(seen[3:], [*first, 1, 0])
@@ -109,11 +111,11 @@ def test_the_residual_is_bounded_and_leaves_the_base_alone():
 
 def test_a_chunk_of_another_length_is_refused():
   with pytest.raises(ValueError, match='chunk=5'):
-    resfit.residual(
+    residual(
         ENV, chunk=5, base_hidden=(8,), hidden=(8,), activation='relu', scale=0.1, exploration_noise=0.1
     )
   with pytest.raises(ValueError, match='chunk=0'):
-    resfit.chunked(inner=insertion, chunk=0)
+    chunked(inner=insertion, chunk=0)
 
 
 @pytest.mark.slow
@@ -132,7 +134,7 @@ def test_the_residual_begins_as_the_clone_and_the_base_stays():
   play = functools.partial(toy.stage, env=ENV, episodes=100)
   both = toy.fresh({'policy': of, 'critic': critic}, jax.random.key(0))
   cloned, arrived, _ = play(
-      resfit.cloning(offline(demos, batch_size=128), of), {'policy': both['policy']}, policy=of, chunks=1,
+      cloning(offline(demos, batch_size=128), of), {'policy': both['policy']}, policy=of, chunks=1,
       steps=1500,
   )
   clone = arrived[:, -1]
@@ -154,10 +156,10 @@ def test_the_residual_begins_as_the_clone_and_the_base_stays():
         slow=('target', 'target_policy'),
     )
 
-  models, residual, _ = finetuned(of, cloned['policy'])
+  models, corrected, _ = finetuned(of, cloned['policy'])
   _, full, _ = finetuned(whole, toy.fresh({'policy': whole}, jax.random.key(3))['policy'])
   jax.tree.map(np.testing.assert_array_equal, models['policy']['base'], cloned['policy']['base'])
-  np.testing.assert_array_equal(residual[:, 0], clone)
+  np.testing.assert_array_equal(corrected[:, 0], clone)
   assert 0.4 < np.median(clone) < 0.65
   over = lambda arrived: arrived[:, 1:].mean(axis=1)
-  assert np.median(over(residual)) > np.median(over(full)) + 0.1
+  assert np.median(over(corrected)) > np.median(over(full)) + 0.1

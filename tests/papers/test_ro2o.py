@@ -58,8 +58,8 @@ def loss_of(**numbers):
   batch = jax.tree.map(lambda x: x[:16], data)
   models = jax.tree.map(lambda x: x[0], toy.fresh(nets._asdict(), jax.random.key(0), seeds=1))
   rollout = offline(data, batch_size=16)
-  of = paper.ro2o(rollout, toy.ENV, *nets, **toy.SAC, **numbers)
   parent = sac(rollout, toy.ENV, *nets, **toy.SAC)
+  of = paper.ro2o(parent, nets.policy, nets.critic, **numbers)
   key = jax.random.key(1)
   slope = lambda algorithm, k: jax.jit(jax.grad(lambda m: algorithm.loss(m, batch, k)[0]))(models)
   return slope(of, key), slope(parent, jax.random.split(key, 4)[0])
@@ -107,9 +107,9 @@ def test_smoother_values_and_what_they_are_worth_online():
   the switch cannot be told here: the median dip is 0 for both, and the largest, 13, is of a seed of RO2O.
   """
   nets, data = toy.nets(num=4), toy.driven(num_envs=40)
+  plain = lambda rollout: sac(rollout, toy.ENV, *nets, **toy.SAC)
   factories = {
-      'ro2o': lambda rollout: paper.ro2o(rollout, toy.ENV, *nets, **toy.SAC, **SMOOTH),
-      'sac_n': lambda rollout: sac(rollout, toy.ENV, *nets, **toy.SAC),
+      'ro2o': lambda rollout: paper.ro2o(plain(rollout), nets.policy, nets.critic, **SMOOTH), 'sac_n': plain,
   }
   online = warm_replay(
       toy.ENV, nets.policy, num_envs=2, num_steps=1, capacity=1000, warmup_steps=80, batch_size=64

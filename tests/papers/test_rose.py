@@ -10,10 +10,12 @@ import optax
 import pytest
 import seeds
 
-from rlx.algorithms.rose import rose
-from rlx.engine import sample as engine
+from rlx.algorithms.trees import rose
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
+from rlx.losses.anchors import no_kl
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts, tree
@@ -23,41 +25,38 @@ from rlx.types import State
 BEFORE = 2
 TASK = fork(choices=3, length=2, before=BEFORE, after=4, letters=4, held_out_share=0.3)
 STRICT = fork(choices=3, length=2, before=BEFORE, after=0, letters=4, held_out_share=0.3)
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=1, width=32, num_heads=2, num_kv_heads=2, head_size=16,
     mlp_size=64, context_length=16, rope_theta=100.0,
-)
+))
 RATE = 2e-3
 FILLER = ('abcd',)
 
 
-def decoding_of(task):
-  return Decoding(
+def policy_for(task):
+  decoding = Decoding(
       max_tokens=task.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
       eos_ids=task.eos_ids, pad_id=0,
   )
-
-
-def score_with(task):
-  return lambda params, batch: engine.score(
-      params, CONFIG, batch, decoding=decoding_of(task), chunk_size=512
-  )
+  return Speaker(model=MODEL, decoding=decoding, scoring=Scoring(chunk_tokens=512, packing=None))
 
 
 def algorithm(task, *, epsilon, length_power):
+  policy = policy_for(task)
   looking = tree.explore(
-      task, CONFIG, decoding_of(task), batch_size=64, group_size=8, first_rows=2, rows_per_round=3,
+      task, policy, batch_size=64, group_size=8, first_rows=2, rows_per_round=3,
       epsilon=epsilon, synonyms=FILLER,
   )
   return rose(
-      looking, verifier(task, decoding_of(task)), score_with(task), clip_low=0.2, clip_high=0.2, kl_coef=0.0,
+      looking, verifier(task, policy), policy, no_kl(), clip_low=0.2, clip_high=0.2,
       length_power=length_power, length=4,
   )
 
 
 def taught(task, num_seeds):
-  lessons = prompts.solutions(task, decoding_of(task), batch_size=64)
-  return seeds.taught(lessons, score_with(task), CONFIG, seeds=num_seeds, steps=150, learning_rate=RATE)
+  policy = policy_for(task)
+  lessons = prompts.solutions(task, policy, batch_size=64)
+  return seeds.taught(lessons, policy, seeds=num_seeds, steps=150, learning_rate=RATE)
 
 
 @functools.cache
@@ -75,14 +74,14 @@ def undecided_policy():
 @pytest.mark.slow
 def test_the_picker_finds_the_decision():
   """The policy is sure neither of the filler nor of the digit; only of the digit does it matter."""
-  params, decoding = undecided_policy(), decoding_of(STRICT)
+  params, policy = undecided_policy(), policy_for(STRICT)
   problems = STRICT.sample(jax.random.key(5), 40, False)
-  batch = jax.jit(functools.partial(engine.sample, config=CONFIG, group_size=4, decoding=decoding))(
-      params, prompts=problems['prompts'], prompt_lengths=problems['prompt_lengths'], key=jax.random.key(6)
+  batch = jax.jit(functools.partial(policy.sample, group_size=4))(
+      params, problems['prompts'], problems['prompt_lengths'], jax.random.key(6)
   )
   counts = batch['action_mask'].sum(axis=1)
 
-  entropies = jax.jit(functools.partial(tree.entropies, config=CONFIG, decoding=decoding))
+  entropies = jax.jit(functools.partial(tree.entropies, policy=policy))
 
   def found_by(meanings):
     entropy = entropies(params, batch=batch, meanings=meanings)

@@ -9,39 +9,40 @@ import functools
 import jax
 import numpy as np
 import pytest
-from skill_toy import exam, parts_of, run, untrained
+from skill_toy import exam, policy_for, run, untrained
 
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.presets import reinforce_ada
 from rlx.algorithms.sft import sft
 from rlx.envs.skills import skills
+from rlx.losses.anchors import no_kl
 from rlx.rewards.verifier import verifier
 from rlx.rollout import inject, prompts, rounds
 
 TASK = skills(modulus=5, num_skills=4, used=(0, 1, 2, 3), min_steps=1, max_steps=5, held_out_share=0.4)
-CONFIG, DECODING, score = parts_of(TASK)
-REWARD = verifier(TASK, DECODING)
+POLICY = policy_for(TASK)
+REWARD = verifier(TASK, POLICY)
 CLIP = dict(clip_low=0.2, clip_high=0.2)
 NUM_STEPS = 100
 
 
 @functools.cache
 def base():
-  lessons = inject.lessons(TASK, DECODING, batch_size=64, forms=('',))
-  return run(sft(lessons, score), untrained(CONFIG), 45, jax.random.key(1), 3e-3)[0]
+  lessons = inject.lessons(TASK, POLICY, batch_size=64, forms=('',))
+  return run(sft(lessons, POLICY), untrained(POLICY), 45, jax.random.key(1), 3e-3)[0]
 
 
 def trained(algorithm):
   """Accuracies [seeds] after training, and its metrics."""
   params, metrics, _ = run(algorithm, base(), NUM_STEPS, jax.random.key(2), 1e-3)
-  return exam(TASK, CONFIG, DECODING, params, samples=16)[0], metrics
+  return exam(TASK, POLICY, params, samples=16)[0], metrics
 
 
 def plain(batch_size, group_size):
   rollout = prompts.completions(
-      TASK, CONFIG, DECODING, batch_size=batch_size, group_size=group_size, num_slots=0
+      TASK, POLICY, batch_size=batch_size, group_size=group_size, num_slots=0
   )
-  return grpo(rollout, REWARD, score, **CLIP, kl_coef=0.0, entropy_coef=0.0)
+  return grpo(rollout, REWARD, POLICY, no_kl(), **CLIP, entropy_coef=0.0)
 
 
 @pytest.mark.slow
@@ -57,10 +58,10 @@ def test_rounds_earn_more_from_as_many_samples():
   solves 20 to 42 % to begin with, GRPO of groups of 16 arrives at 65 %, rounds at 61 %.
   """
   settled = rounds.until_settled(
-      TASK, CONFIG, DECODING, REWARD, batch_size=64, group_size=8, num_slots=0, round_rows=32, num_rounds=4,
+      TASK, POLICY, REWARD, batch_size=64, group_size=8, num_slots=0, round_rows=32, num_rounds=4,
       positives_min=4, negatives_min=4,
   )
-  ours, metrics = trained(reinforce_ada(settled, REWARD, score, **CLIP))
+  ours, metrics = trained(reinforce_ada(settled, REWARD, POLICY, **CLIP))
   others, plain_metrics = trained(plain(128, 16))
   assert (metrics['sampling/rows'].sum(axis=1) <= NUM_STEPS * 128).all(), 'no more samples than GRPO'
   assert np.median(ours) > np.median(others) + 0.03 and (ours > others).sum() >= 4
@@ -80,10 +81,10 @@ def test_a_full_batch_of_the_middle_learns_faster():
   GRPO's, and GRPO with half of those (200 steps of 64 rows) has a median of 33 %.
   """
   band = rounds.within_band(
-      TASK, CONFIG, DECODING, REWARD, batch_size=64, group_size=8, num_slots=0, round_groups=8, num_rounds=4,
+      TASK, POLICY, REWARD, batch_size=64, group_size=8, num_slots=0, round_groups=8, num_rounds=4,
       low=0.25, high=0.75,
   )
-  ours, metrics = trained(grpo(band, REWARD, score, **CLIP, kl_coef=0.0, entropy_coef=0.0))
+  ours, metrics = trained(grpo(band, REWARD, POLICY, no_kl(), **CLIP, entropy_coef=0.0))
   others, plain_metrics = trained(plain(64, 8))
   assert np.median(ours) > np.median(others) + 0.03 and (ours > others).sum() >= 3
   idle = lambda metrics: metrics['reward/zero_variance_fraction'].mean()

@@ -9,7 +9,7 @@ import pytest
 from rlx.algorithms.control.gciql import gciql
 from rlx.algorithms.control.saw import saw
 from rlx.envs.control import maze
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.models import networks
 from rlx.models.networks import Network
 from rlx.rollout.control import hindsight
@@ -140,7 +140,7 @@ def arrives(params):
   random, 0 or 1."""
   sampled = lambda params, seen, key: POLICY.sample(params, seen, key)[0]
   likeliest = lambda params, seen, key: POLICY.mode(params, seen)
-  play = lambda act: evaluate_control.play(THROUGH, act, params, jax.random.key(2), 50, 2 * LENGTH)
+  play = lambda act: evaluation.play(THROUGH, act, params, jax.random.key(2), 50, 2 * LENGTH)
   return jnp.stack([play(act)['success'].mean() for act in (sampled, likeliest)])
 
 

@@ -9,17 +9,20 @@ import numpy as np
 import optax
 import pytest
 
-from rlx.algorithms.control import sequence_rl
-from rlx.algorithms.control.resfit import chunked
 from rlx.algorithms.control.sac import sac
+from rlx.algorithms.control.sequence_rl import recall, sequence_rl
 from rlx.envs.control.environment import Continuous, Environment, timestep
 from rlx.envs.control.pendulum import pendulum
-from rlx.evaluation import episodes as evaluate_control
+from rlx.envs.control.wrappers import chunked
+from rlx.evaluation import episodes as evaluation
+from rlx.evaluation.periods import decision_periods
 from rlx.models import dynamics as models_of_the_world
 from rlx.models import networks
 from rlx.models.dynamics import Dynamics
 from rlx.models.networks import Policy
+from rlx.models.sequence import Sequence, gaussian_head, gru_planner, paced, sequence
 from rlx.rollout.control.replay import replay
+from rlx.rollout.control.sequences import sequences
 from tests.control import agents
 
 SEEDS, STEPS, WARMUP, ROWS, LENGTH, PERIODS = 5, 2000, 500, 64, 8, (4, 5, 8)
@@ -28,13 +31,20 @@ SETTINGS = dict(discount=0.99, target_rate=0.005, target_entropy=-1.0)
 ENV = pendulum(max_steps=200)
 
 
-def sequence_policy():
-  return sequence_rl.gru_sequence(ENV, size=32, hidden=(32,), activation='relu')
+PLANNER = gru_planner(ENV, size=32, hidden=(32,), activation='relu')
+HEAD = gaussian_head(ENV, size=32)
+PAIR = sequence(PLANNER, HEAD)
+POLICY = PAIR.functions
+
+
+def fresh_policy(key, planner=PLANNER, head=HEAD):
+  """Parameters of the pair, as they are seen."""
+  planner_key, head_key = jax.random.split(key)
+  return PAIR.view(None, {'planner': planner.init(planner_key), 'head': head.init(head_key)})
 
 
 def parts():
   return {
-      'policy': sequence_policy(),
       'critic': networks.critics(ENV, num=2, layer_norm=False, **SHAPE),
       'temperature': networks.positive(initial=1.0),
       'dynamics': models_of_the_world.ensemble(ENV, num=1, **SHAPE),
@@ -58,9 +68,9 @@ def a_batch(num_rows=6):
 @functools.cache
 def the_models():
   networks_of = parts()
-  keys = jax.random.split(jax.random.key(1), len(networks_of))
+  policy_key, *keys = jax.random.split(jax.random.key(1), 1 + len(networks_of))
   models = {name: of.init(key) for (name, of), key in zip(networks_of.items(), keys, strict=True)}
-  return networks_of, {**models, 'target': models['critic']}
+  return networks_of, {**models, 'policy': fresh_policy(policy_key), 'target': models['critic']}
 
 
 def gradient(algorithm, models):
@@ -69,8 +79,14 @@ def gradient(algorithm, models):
   return jax.jit(jax.value_and_grad(loss, has_aux=True))(models)
 
 
-def the_algorithm(length):
-  return sequence_rl.sequence_rl(None, ENV, *the_models()[0].values(), length=length, **SETTINGS)
+def alone(rollout, critic, temperature, env=ENV, policy=POLICY):
+  return sac(rollout, env, policy, critic, temperature, **SETTINGS)
+
+
+def the_algorithm(length, rollout=None):
+  critic, temperature, dynamics = the_models()[0].values()
+  parent = alone(rollout, critic, temperature)
+  return sequence_rl(parent, POLICY, critic, temperature, dynamics, length=length)
 
 
 @pytest.mark.slow
@@ -78,8 +94,7 @@ def test_a_sequence_of_one_action_is_sac_beside_a_model():
   networks_of, models = the_models()
   (_, metrics), slopes = gradient(the_algorithm(1), models)
   assert metrics['loss/later_actions'] == 0
-  alone = [networks_of[name] for name in ('policy', 'critic', 'temperature')]
-  theirs = sac(None, ENV, *alone, **SETTINGS)
+  theirs = alone(None, networks_of['critic'], networks_of['temperature'])
   first_key, _ = jax.random.split(jax.random.key(2))
   wanted = jax.grad(lambda models: theirs.loss(models, a_batch(), first_key)[0])(models)
   for name in ('policy', 'critic', 'temperature'):
@@ -110,7 +125,7 @@ def test_recall_follows_the_mean_of_the_members():
 
   model = Dynamics(init=None, apply=apply, num=2)
   actions = jnp.array([[[1.0], [2.0], [5.0]]])
-  states = sequence_rl.recall(model, None, jnp.zeros((1, 1)), actions)
+  states = recall(model, None, jnp.zeros((1, 1)), actions)
   np.testing.assert_array_equal(states[0, :, 0], [0, 2, 6])
 
 
@@ -121,7 +136,7 @@ def test_later_actions_are_judged_where_they_are_taken():
       init=None, mode=None, score=None,
       sample=lambda params, carries, key: (params * carries, jnp.zeros(carries.shape[:-1])),
   )
-  policy = sequence_rl.Sequence(
+  policy = Sequence(
       init=None, mode=None, score=None, head=head,
       sample=lambda params, seen, key: (jnp.zeros(seen.shape), jnp.zeros(seen.shape[:-1])),
       carries=lambda params, seen, length: jnp.ones((*seen.shape[:-1], length, 1)),
@@ -134,13 +149,14 @@ def test_later_actions_are_judged_where_they_are_taken():
     means = jnp.concatenate([actions, actions], axis=-1)[None]
     return means, jnp.zeros_like(means), jnp.zeros(means.shape[:-1])
 
-  algorithm = sequence_rl.sequence_rl(
-      None, Environment(
-          reset=None, step=None, observation_shape=(1,), actions=Continuous(1), random_return=0.0,
-          expert_return=1.0,
-      ),
-      policy, critic, networks.positive(initial=1.0), Dynamics(init=None, apply=moved, num=1), length=2,
-      **SETTINGS,
+  env = Environment(
+      reset=None, step=None, observation_shape=(1,), actions=Continuous(1), random_return=0.0,
+      expert_return=1.0,
+  )
+  temperature = networks.positive(initial=1.0)
+  algorithm = sequence_rl(
+      alone(None, critic, temperature, env, policy), policy, critic, temperature,
+      Dynamics(init=None, apply=moved, num=1), length=2,
   )
   ones = jnp.ones((4, 1))
   batch = {
@@ -159,13 +175,12 @@ def test_later_actions_are_judged_where_they_are_taken():
 
 
 def test_a_paced_policy_carries_out_what_it_decided_at_the_first_step():
-  policy = sequence_policy()
-  params, seen = policy.init(jax.random.key(0)), jnp.array([0.6, 0.8, 1.0])
+  policy, params, seen = POLICY, fresh_policy(jax.random.key(0)), jnp.array([0.6, 0.8, 1.0])
   params['head']['layers'][-1]['kernel'] *= 100  # so that places differ by more than rounding
   decided = policy.head.mode(params['head'], policy.carries(params, seen, 5))
   assert np.abs(np.diff(decided[:, 0])).min() > 1e-4
   np.testing.assert_allclose(policy.mode(params, seen), decided[0], rtol=1e-6)
-  acting = sequence_rl.paced(policy, ENV)
+  acting = paced(policy, ENV)
   for chunk in (3, 5):
     for place in range(chunk):
       now = jnp.array([0.0, 1.0, place])
@@ -183,29 +198,29 @@ def test_rows_are_single_steps_of_the_world():
       reset=lambda key: (jnp.int32(0), jnp.zeros(1)), step=step, observation_shape=(1,),
       actions=Continuous(1), random_return=0.0, expert_return=1.0,
   )
-  policy = sequence_rl.gru_sequence(env, size=4, hidden=(), activation='relu')
-  rollout = sequence_rl.sequences(
-      env, policy, length=3, num_envs=2, num_steps=4, capacity=64, warmup_steps=8, batch_size=16
+  planner, head = gru_planner(env, size=4, hidden=(), activation='relu'), gaussian_head(env, size=4)
+  rollout = sequences(
+      env, sequence(planner, head).functions, length=3, num_envs=2, num_steps=4, capacity=64,
+      warmup_steps=8, batch_size=16,
   )
-  models = {'policy': policy.init(jax.random.key(0))}
+  models = {'policy': fresh_policy(jax.random.key(0), planner, head)}
   batch, _ = rollout(models, rollout.begin(jax.random.key(1)), jax.random.key(2))
   assert batch['observations'].shape == batch['next_observations'].shape == (16, 1)
   np.testing.assert_array_equal(batch['next_observations'] - batch['observations'], 1)
 
 
 def test_the_score_is_the_mean_over_decision_periods():
-  policy = sequence_policy()
-  ask = sequence_rl.decision_periods(ENV, policy, periods=(1, 2), episodes=3, max_steps=4).ask
-  answer = ask(policy.init(jax.random.key(0)))
-  each = [answer['eval/score_every_1'], answer['eval/score_every_2']]
-  np.testing.assert_allclose(answer['eval/score'], np.mean(each), rtol=1e-5)
+  ask = decision_periods(ENV, POLICY, periods=(1, 2), episodes=3, max_steps=4).ask
+  answer = ask({'policy': fresh_policy(jax.random.key(0))}, {})
+  each = [answer['score_every_1'], answer['score_every_2']]
+  np.testing.assert_allclose(answer['score'], np.mean(each), rtol=1e-5)
 
 
 def test_what_cannot_be_is_refused():
   with pytest.raises(ValueError, match='length=0'):
     the_algorithm(0)
   with pytest.raises(ValueError, match='it needs vectors'):
-    sequence_rl.gru_sequence(
+    gru_planner(
         Environment(
             reset=None, step=None, observation_shape=(2, 2), actions=Continuous(1), random_return=0.0,
             expert_return=1.0,
@@ -235,15 +250,15 @@ def repeated(env, times):
 
 def scores(policy, models, env, max_steps):
   """[SEEDS] normalised scores of 16 episodes."""
-  ask = evaluate_control.episodes(env, policy, episodes=16, max_steps=max_steps).ask
-  return np.asarray(jax.jit(jax.vmap(ask))(models['policy'])['eval/score'])
+  ask = evaluation.episodes(env, policy, episodes=16, max_steps=max_steps).ask
+  return np.asarray(jax.jit(jax.vmap(lambda policy: ask({'policy': policy}, {})))(models['policy'])['score'])
 
 
-def learnt(algorithm, policy, trained, steps, minibatches):
-  agent = agents.Agent(algorithm, policy, trained, {'target': 'critic'})
+def learnt(algorithm, policy, trained, steps, minibatches, made=None):
+  agent = agents.Agent(algorithm, policy, trained, {'target': 'critic'}, made or {})
   keys = jax.random.split(jax.random.key(0), SEEDS)
   state, _ = agents.trained(agent, optax.adam(3e-3), keys, steps, minibatches=minibatches)
-  return state.models
+  return jax.vmap(agent.seen)(state.models)
 
 
 def sac_scores(period, learn_to_repeat):
@@ -269,21 +284,20 @@ def sac_scores(period, learn_to_repeat):
 
 
 def srl_scores():
-  trained = parts()
-  policy = trained['policy']
-  rollout = sequence_rl.sequences(
-      ENV, policy, length=LENGTH, num_envs=1, num_steps=1, capacity=5000, warmup_steps=WARMUP,
+  rollout = sequences(
+      ENV, POLICY, length=LENGTH, num_envs=1, num_steps=1, capacity=5000, warmup_steps=WARMUP,
       batch_size=ROWS * 2,
   )
-  algorithm = sequence_rl.sequence_rl(rollout, ENV, *trained.values(), length=LENGTH, **SETTINGS)
-  models = learnt(algorithm, policy, trained, STEPS, 2)
-  acting = sequence_rl.paced(policy, ENV)
+  trained = {'planner': PLANNER, 'head': HEAD, **the_models()[0]}
+  models = learnt(the_algorithm(LENGTH, rollout), POLICY, trained, STEPS, 2, {'policy': PAIR})
+  acting = paced(POLICY, ENV)
   return {p: scores(acting, models, chunked(inner=lambda: ENV, chunk=p), 200) for p in (1, *PERIODS)}
 
 
 @pytest.mark.slow
 def test_deciding_seldom_costs_little():
-  """Five seeds, 2500 steps of the environment, 4000 updates on 64 rows; scores of 16 episodes.
+  """Five seeds, 2500 steps of the environment, 4000 updates on 64 rows; scores of 16 episodes. (Those of SRL
+  are of networks that began with other weights than they do here.)
 
   With a decision every eighth step: SRL, which has learnt sequences of eight, median 76 (worst 23); SAC that
   repeats its actions when it is examined, 44 (worst 28); SAC that repeated them when it learnt too, 46 (worst

@@ -14,10 +14,11 @@ from rlx.algorithms.sft import sft
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as choice
 from rlx.controllers.memory import stateful
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
-from rlx.models import transformer
+from rlx.losses.anchors import no_kl
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
@@ -28,18 +29,15 @@ from rlx.types import State
 SEEDS, PERIOD, CYCLES = 5, 20, 3
 TASK = fork(choices=4, length=2, before=0, after=10, letters=4, held_out_share=0.25)  # verbose: filler behind
 HIGH, LOW = TASK.answer_columns, 4
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=1, width=32, num_heads=2, num_kv_heads=2, head_size=16,
     mlp_size=64, context_length=16, rope_theta=100.0,
-)
+))
 DECODING = Decoding(
     max_tokens=HIGH, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
     eos_ids=TASK.eos_ids, pad_id=0,
 )
-
-
-def score(params, batch):
-  return engine.score(params, CONFIG, batch, decoding=DECODING, chunk_size=1024)
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=1024, packing=None))
 
 
 def run(algorithm, optimizer, params, steps, key):
@@ -70,12 +68,12 @@ def undecided(key, num, held_out):
 def limited(length):
   """GRPO with a length limit that follows the step."""
   rollout = curriculum(
-      TASK, CONFIG, DECODING, num_problems=48, batch_size=64, num_prompts=8, num_slots=0,
+      TASK, POLICY, num_problems=48, batch_size=64, num_prompts=8, num_slots=0,
       scores=choice.everywhere, draw=choice.without_replacement, allocate=allocation.uniform, length=length,
       keep=1.0, prior_rate=0.5, prior_strength=1.0,
   )
   return grpo(
-      rollout, verifier(TASK, DECODING), score, clip_low=0.2, clip_high=0.28, kl_coef=0.0, entropy_coef=0.0
+      rollout, verifier(TASK, POLICY), POLICY, no_kl(), clip_low=0.2, clip_high=0.28, entropy_coef=0.0
   )
 
 
@@ -83,7 +81,7 @@ def limited(length):
 def test_no_row_is_longer_than_the_limit_of_its_step():
   length = functools.partial(schedules.oscillating, low=LOW, high=HIGH, period=4)
   rollout = limited(length).rollout
-  params = transformer.init(jax.random.key(0), config=CONFIG)
+  params = MODEL.init(jax.random.key(0))
   world = {**rollout.begin(jax.random.key(0)), 'data': rollout.data}
   draw = jax.jit(rollout.draw)
   for step in (0, 1, 2):
@@ -100,10 +98,9 @@ def test_each_cycle_shortens_answers_and_accuracy_is_not_below_that_of_a_fixed_l
   the shortest. With the full limit 7.1, 4.8, 3.1, 3.0 (5.5): GRPO's mean over a row favours short ones too.
   Accuracy in the end is 98 % (worst 95 %) with either.
   """
-  begin = functools.partial(transformer.init, config=CONFIG)
-  params = jax.vmap(begin)(jax.random.split(jax.random.key(3), SEEDS))
-  lessons = prompts.solutions(dataclasses.replace(TASK, sample=undecided), DECODING, batch_size=64)
-  taught, _ = run(sft(lessons, score), optax.adam(3e-3), params, 100, jax.random.key(1))
+  params = jax.vmap(MODEL.init)(jax.random.split(jax.random.key(3), SEEDS))
+  lessons = prompts.solutions(dataclasses.replace(TASK, sample=undecided), POLICY, batch_size=64)
+  taught, _ = run(sft(lessons, POLICY), optax.adam(3e-3), params, 100, jax.random.key(1))
   limits = {
       'swings': functools.partial(schedules.oscillating, low=LOW, high=HIGH, period=PERIOD),
       'fixed': functools.partial(schedules.constant, value=HIGH),

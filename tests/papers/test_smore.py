@@ -13,7 +13,7 @@ from rlx.algorithms.control.bc import bc
 from rlx.algorithms.control.smore import smore
 from rlx.data import transitions as datasets
 from rlx.envs.control import maze
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.models import networks
 from rlx.models.networks import Network
 from rlx.rollout.control import hindsight
@@ -91,7 +91,7 @@ def every_pair():
 
 def success(params):
   act = lambda params, seen, key: POLICY.sample(params, seen, key)[0]
-  return evaluate_control.play(ENV, act, params, jax.random.key(1), 100, 15)['success'].mean()
+  return evaluation.play(ENV, act, params, jax.random.key(1), 100, 15)['success'].mean()
 
 
 @pytest.mark.slow

@@ -10,12 +10,12 @@ import pytest
 from rlx.advantages import potentials
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.spae import shaped, spae
-from rlx.models import transformer
+from rlx.losses.anchors import no_kl
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
 
 TASK = chain_toy.sums(checks=2)
-DECODING, SCORE = chain_toy.decoding_of(TASK), chain_toy.score_with(TASK)
+POLICY = chain_toy.policy_for(TASK)
 SETTINGS = dict(
     **chain_toy.CLIP, separator=';', probe='#', probe_tokens=1, probe_samples=1, max_steps=5, saturated=0.5,
     alpha=0.5, xi=0.5,
@@ -23,7 +23,7 @@ SETTINGS = dict(
 
 
 def algorithm(rollout=None, reward=None, **changes):
-  return spae(rollout, reward, SCORE, TASK, chain_toy.CONFIG, DECODING, **{**SETTINGS, **changes})
+  return spae(rollout, reward, POLICY, TASK, **{**SETTINGS, **changes})
 
 
 def test_steps_are_told_by_their_separator():
@@ -72,7 +72,7 @@ def test_the_leap_is_largest_and_what_follows_negative(outcome):
 @pytest.mark.slow
 def test_probes_are_the_policy_s_own_answers():
   """Potentials against the distribution behind each prefix, one forward pass each."""
-  params = transformer.init(jax.random.key(0), chain_toy.CONFIG)
+  params = chain_toy.MODEL.init(jax.random.key(0))
   problems = TASK.sample(jax.random.key(1), 4, False)
   batch, _ = TASK.demonstrate({}, jax.random.key(1), 4)
   batch = {
@@ -120,11 +120,11 @@ def test_answers_become_short_at_equal_accuracy():
   """
   params = chain_toy.taught(2)
   parts = (
-      prompts.completions(TASK, chain_toy.CONFIG, DECODING, **chain_toy.SIZES, num_slots=0),
-      verifier(TASK, DECODING),
+      prompts.completions(TASK, POLICY, **chain_toy.SIZES, num_slots=0),
+      verifier(TASK, POLICY),
   )
   algorithms = {
-      'grpo': grpo(*parts, SCORE, **chain_toy.CLIP, kl_coef=0.0, entropy_coef=0.0),
+      'grpo': grpo(*parts, POLICY, no_kl(), **chain_toy.CLIP, entropy_coef=0.0),
       'spae': algorithm(*parts),
   }
   found = {

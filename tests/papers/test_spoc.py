@@ -8,30 +8,30 @@ import pytest
 import seeds
 
 from rlx.algorithms.spoc import spoc
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
-from rlx.envs.propose import by_role, propose
+from rlx.engine.speaker import Scoring, Speaker
+from rlx.envs.propose import propose
+from rlx.losses.anchors import no_kl
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
+from rlx.rewards.toys import by_role
 from rlx.rollout import prompts
 
 SEEDS = 5
 TASK = propose(modulus=5, length=3, proposals=3, wrong_share=0.5, held_out_share=0.25)
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=2, width=32, num_heads=2, num_kv_heads=2, head_size=16,
     mlp_size=64, context_length=16, rope_theta=100.0,
-)
+))
 DECODING = Decoding(
     max_tokens=TASK.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
     eos_ids=TASK.eos_ids, pad_id=0,
 )
-
-
-def score(params, batch):
-  return engine.score(params, CONFIG, batch, decoding=DECODING, chunk_size=1024)
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=1024, packing=None))
 
 
 def algorithm_of(rollout):
-  return spoc(rollout, by_role(TASK, DECODING), score, clip_low=0.2, clip_high=0.2, kl_coef=0.0)
+  return spoc(rollout, by_role(TASK, POLICY), POLICY, no_kl(), clip_low=0.2, clip_high=0.2)
 
 
 def test_advantages_by_hand():
@@ -71,9 +71,9 @@ def test_verdicts_and_answers_become_right():
   So corrections carry the beginning, and RL makes them needless: over the whole run they are 0.5 to 4 % of
   the rows.
   """
-  lessons = prompts.solutions(TASK, DECODING, batch_size=64)
-  taught = seeds.taught(lessons, score, CONFIG, seeds=SEEDS, steps=400, learning_rate=5e-3)
-  samples = prompts.completions(TASK, CONFIG, DECODING, batch_size=128, group_size=8, num_slots=0)
+  lessons = prompts.solutions(TASK, POLICY, batch_size=64)
+  taught = seeds.taught(lessons, POLICY, seeds=SEEDS, steps=400, learning_rate=5e-3)
+  samples = prompts.completions(TASK, POLICY, batch_size=128, group_size=8, num_slots=0)
   _, metrics = seeds.run(algorithm_of(samples), optax.adam(2e-3), taught, 150, jax.random.key(2))
   names = 'reward/mean', 'spoc/first_right', 'spoc/true_verdicts', 'spoc/corrected', 'spoc/stopped_when_right'
   shares = lambda steps: {n: np.asarray(metrics[n])[:, steps].mean(axis=1) for n in names}

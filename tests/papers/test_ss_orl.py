@@ -8,13 +8,13 @@ import pytest
 
 from rlx import step
 from rlx.algorithms.control.iql import iql
-from rlx.algorithms.control.ss_orl import partly_labelled, proxy_actions, ss_orl
+from rlx.algorithms.control.ss_orl import ss_orl
 from rlx.data import transitions as datasets
 from rlx.envs.control import pointmass
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.models import dynamics, networks
 from rlx.models.networks import Network
-from rlx.rollout.control.offline import offline
+from rlx.rollout.control.offline import offline, proxy_actions
 
 MAX_STEPS, NUM_ENVS, SEEDS, STEPS = 60, 50, 5, 1200
 ENV = pointmass.pointmass(
@@ -62,11 +62,11 @@ def test_actions_that_are_there_stay_and_the_others_are_filled_in():
 def test_each_nth_episode_keeps_its_actions():
   ends = jnp.array([0, 1, 1, 0, 0, 1, 1], bool)
   whole = {**transitions([True] * 7), 'terminated': ends, 'truncated': jnp.zeros_like(ends)}
-  rows = partly_labelled(ENV, data=lambda env: whole, labelled_every=2)
+  rows = datasets.partly_labelled(ENV, data=lambda env: whole, labelled_every=2)
   np.testing.assert_array_equal(rows['labelled'], [1, 1, 0, 1, 1, 1, 0])
   np.testing.assert_array_equal(rows['actions'][:, 0], [1, 1, 0, 1, 1, 1, 0])
   with pytest.raises(ValueError, match='labelled_every=0'):
-    partly_labelled(ENV, data=lambda env: whole, labelled_every=0)
+    datasets.partly_labelled(ENV, data=lambda env: whole, labelled_every=0)
 
 
 def data_of(key):
@@ -79,7 +79,7 @@ def data_of(key):
     return jnp.clip(skill * wanted + 0.5 * jax.random.normal(key, wanted.shape), -1, 1)
 
   data = datasets.roll_out(ENV, act, play_key, num_envs=NUM_ENVS, num_steps=2 * MAX_STEPS)
-  return data, partly_labelled(ENV, data=lambda env: data, labelled_every=10)
+  return data, datasets.partly_labelled(ENV, data=lambda env: data, labelled_every=10)
 
 
 def trained(algorithm, networks_by_name, slow, source, data, steps, key):
@@ -107,7 +107,7 @@ def scores(key):
     algorithm = iql(rollout, POLICY, VALUE, CRITIC, **NUMBERS)
     state, _ = trained(algorithm, nets, slow, {'target': 'critic'}, data, STEPS, policy_key)
     act = lambda params, seen, key: POLICY.mode(params, seen)
-    play = evaluate_control.play(ENV, act, state.params['policy'], jax.random.key(3), 20, MAX_STEPS)
+    play = evaluation.play(ENV, act, state.params['policy'], jax.random.key(3), 20, MAX_STEPS)
     return ENV.score(play['return'].mean())
 
   filled = earned(filled_rows, inverse.params, hidden)

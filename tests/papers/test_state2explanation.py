@@ -11,6 +11,7 @@ import pytest
 import staged
 
 from rlx.algorithms.control import state2explanation
+from rlx.algorithms.control.ppo import ppo
 from rlx.data import transitions as datasets
 from rlx.envs.control import connect
 from rlx.envs.control.conformance import check_environment
@@ -220,10 +221,11 @@ def test_the_explanation_that_is_retrieved_is_the_moves_own():
 def games_until(worths, level, steps=50):
   """[SEEDS] games that are played until the mean return of the environment is above a level."""
   reward = explained(EXPLAINER, explanations=connect.explanations, worths=worths)
-  algorithm = state2explanation.state2explanation(
-      unroll(BOARD, POLICY, num_envs=16, num_steps=16), reward, POLICY, VALUE, clip_low=0.2, clip_high=0.2,
+  parent = ppo(
+      unroll(BOARD, POLICY, num_envs=16, num_steps=16), POLICY, VALUE, clip_low=0.2, clip_high=0.2,
       entropy_coef=0.01, value_coef=0.5, value_clip=10.0, discount=0.99, lambda_=0.95,
   )
+  algorithm = state2explanation.state2explanation(parent, reward)
   params = staged.begun({'policy': POLICY, 'value': VALUE}, jax.random.key(2), SEEDS)
   _, metrics = staged.stage(
       algorithm, params, {'explainer': explainers()}, optimizer=optax.adam(1e-3), steps=steps,

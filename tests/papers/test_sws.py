@@ -7,19 +7,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from skill_toy import exam, parts_of, run, untrained
+from skill_toy import exam, policy_for, run, untrained
 
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.sft import sft
 from rlx.controllers import prompts as rules
 from rlx.envs.skills import skills
+from rlx.losses.anchors import no_kl
 from rlx.rewards.verifier import verifier
 from rlx.rollout import inject, synthesis
 
 STEPS, WEAK = 3, 3
 SIZES = dict(modulus=5, num_skills=4, min_steps=STEPS, max_steps=STEPS, held_out_share=0.4)
 ALL, ONLY_WEAK = skills(**SIZES, used=(0, 1, 2, 3)), skills(**SIZES, used=(WEAK,))
-CONFIG, DECODING, score = parts_of(ALL)
+POLICY = policy_for(ALL)
 FAILURES = functools.partial(rules.persistent_failures, best_below=0.5, min_tries=8)
 
 
@@ -36,7 +37,7 @@ SCHOOL, SEEDS = with_weak(0.01), with_weak(0.05)
 
 def rollout(num_synthetic):
   return synthesis.synthesised(
-      SEEDS, CONFIG, DECODING, num_problems=128, batch_size=64, group_size=8, num_slots=0,
+      SEEDS, POLICY, num_problems=128, batch_size=64, group_size=8, num_slots=0,
       num_synthetic=num_synthetic, min_steps=STEPS, max_steps=STEPS, failures=FAILURES, keep=0.5,
   )
 
@@ -51,12 +52,13 @@ def test_a_planted_weakness_is_found_and_mended():
   skill alone: median 2 % right before (worst 0.3 %), 1 % after plain training (best 66 %), 58 % where half of
   a batch is made (worst 39 %). Held-out problems of all skills: median 81 %, with plain training 65 %.
   """
-  lessons = inject.lessons(SCHOOL, DECODING, batch_size=64, forms=('',))
-  base, *_ = run(sft(lessons, score), untrained(CONFIG), 150, jax.random.key(1), 3e-3)
-  clip = dict(clip_low=0.2, clip_high=0.2, kl_coef=0.0, entropy_coef=0.0)
+  lessons = inject.lessons(SCHOOL, POLICY, batch_size=64, forms=('',))
+  base, *_ = run(sft(lessons, POLICY), untrained(POLICY), 150, jax.random.key(1), 3e-3)
+  clip = dict(clip_low=0.2, clip_high=0.2, entropy_coef=0.0)
   found = {
       num: run(
-          grpo(rollout(num), verifier(ALL, DECODING), score, **clip), base, 100, jax.random.key(2), 1e-3
+          grpo(rollout(num), verifier(ALL, POLICY), POLICY, no_kl(), **clip), base, 100, jax.random.key(2),
+          1e-3,
       )
       for num in (0, 4)
   }
@@ -67,7 +69,7 @@ def test_a_planted_weakness_is_found_and_mended():
   assert len(weights) >= 3 and (np.argmax(weights, axis=1) == WEAK).all()
   assert (weights[:, WEAK] > 2 * np.delete(weights, WEAK, axis=1).max(axis=1)).all()
   examined = lambda task: {
-      num: exam(task, CONFIG, DECODING, params, samples=16)[0] for num, (params, *_) in found.items()
+      num: exam(task, POLICY, params, samples=16)[0] for num, (params, *_) in found.items()
   }
   weak, overall = examined(ONLY_WEAK), examined(ALL)
   assert np.median(weak[4]) > np.median(weak[0]) + 0.2 and (weak[4] > weak[0]).all()

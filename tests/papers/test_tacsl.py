@@ -10,8 +10,9 @@ import optax
 import pytest
 import staged
 
-from rlx.algorithms.control import tacsl
+from rlx import lens
 from rlx.algorithms.control.ppo import ppo
+from rlx.algorithms.control.tacsl import tacsl
 from rlx.envs.control import tactile
 from rlx.envs.control.conformance import check_environment
 from rlx.models import networks, views
@@ -109,8 +110,23 @@ TEACHER = sees(FELT, NUM, networks.gaussian, initial_log_std=-0.5)
 VALUE = sees(FELT, NUM, networks.state_value)
 
 
-def rollout(of=unroll, actor=POLICY, num_envs=16, num_steps=32):
-  return of(ENV, actor, num_envs=num_envs, num_steps=num_steps)
+TAUGHT = {'policy': 'teacher'}  # the role that the teacher has in the first stage
+
+
+def rollout(num_envs=16, num_steps=32):
+  return unroll(ENV, POLICY, num_envs=num_envs, num_steps=num_steps)
+
+
+def teacher_rollout(num_envs=16, num_steps=32):
+  return lens.bind(unroll(ENV, TEACHER, num_envs=num_envs, num_steps=num_steps), TAUGHT)
+
+
+def teaching(rollout):
+  return lens.bind(ppo(rollout and lens.uncast(rollout), TEACHER, VALUE, **NUMBERS), TAUGHT)
+
+
+def taught_by(rollout, coef):
+  return tacsl(ppo(rollout, POLICY, VALUE, **NUMBERS), POLICY, TEACHER, teacher_coef=coef)
 
 
 def some_models():
@@ -143,7 +159,7 @@ def moves(tree):
 
 def test_the_teacher_adds_a_divergence_that_moves_the_policy_alone():
   models, batch = some_models(), some_rows()
-  drawn = lambda coef: tacsl.tacsl(None, POLICY, VALUE, TEACHER, teacher_coef=coef, **NUMBERS).loss
+  drawn = lambda coef: taught_by(None, coef).loss
   plain, pulled = (slopes(drawn, models, batch, coef) for coef in (0.0, 0.5))
   parent = slopes(lambda coef: ppo(None, POLICY, VALUE, **NUMBERS).loss, models, batch, 0.0)
   np.testing.assert_allclose(plain[0][0], parent[0][0], rtol=1e-6)  # AACD differs by its critic's beginning
@@ -159,11 +175,11 @@ def test_the_teacher_adds_a_divergence_that_moves_the_policy_alone():
 @pytest.mark.slow
 def test_in_the_first_stage_the_teacher_acts_and_learns():
   models = some_models()
-  draw = rollout(tacsl.teacher_unroll, TEACHER, num_envs=2, num_steps=3)
+  draw = teacher_rollout(num_envs=2, num_steps=3)
   batch, _ = jax.jit(draw.draw)(models, draw.begin(jax.random.key(0)), jax.random.key(1))
   logprobs, _ = TEACHER.score(models['teacher'], batch['observations'], batch['actions'])
   np.testing.assert_allclose(batch['sampler_logprobs'], logprobs, rtol=1e-4)
-  learnt = lambda coef: tacsl.teaching(None, TEACHER, VALUE, **NUMBERS).loss
+  learnt = lambda coef: teaching(None).loss
   _, slope = slopes(learnt, models, some_rows(), 0.0)
   assert moves(slope['teacher']) and moves(slope['value']) and not moves(slope['policy'])
 
@@ -177,7 +193,7 @@ TRAIN = dict(optimizer=optax.adam(1e-3), epochs=4, minibatches=4)
 def taught(steps=80):
   """A teacher and its critic, [SEEDS, ...]."""
   params = staged.begun({'teacher': TEACHER, 'value': VALUE}, jax.random.key(0), SEEDS)
-  algorithm = tacsl.teaching(rollout(tacsl.teacher_unroll, TEACHER), TEACHER, VALUE, **NUMBERS)
+  algorithm = teaching(teacher_rollout())
   return staged.stage(algorithm, params, {}, steps=steps, key=jax.random.key(1), **TRAIN)
 
 
@@ -188,7 +204,7 @@ def pupils(critic, coef, steps=60):
   params = staged.begun({'policy': POLICY, 'value': VALUE}, jax.random.key(2), SEEDS)
   if critic == 'taught':
     params['value'] = teacher['value']
-  algorithm = tacsl.tacsl(rollout(), POLICY, VALUE, TEACHER, teacher_coef=coef, **NUMBERS)
+  algorithm = taught_by(rollout(), coef)
   held = {'teacher': teacher['teacher']}
   return staged.stage(algorithm, params, held, steps=steps, key=jax.random.key(3), **TRAIN)
 

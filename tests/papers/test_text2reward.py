@@ -8,9 +8,10 @@ import numpy as np
 import optax
 import pytest
 
+from rlx.algorithms.control.sac import sac
 from rlx.algorithms.control.text2reward import text2reward
 from rlx.envs.control.pointmass import pointmass
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation import episodes as evaluation
 from rlx.models import networks
 from rlx.rewards import program
 from rlx.rollout.control.replay import replay
@@ -131,17 +132,18 @@ def returns_after(text, num_steps):
   policy = networks.squashed_gaussian(ENV, **shape)
   critic = networks.critics(ENV, num=2, layer_norm=False, **shape)
   temperature = networks.positive(initial=0.1)
-  algorithm = text2reward(
+  parent = sac(
       replay(ENV, policy, num_envs=2, num_steps=1, capacity=10_000, warmup_steps=400, batch_size=64),
-      program.shaped(text=text, columns=COLUMNS) if text else keep_batch, ENV, policy, critic, temperature,
-      discount=0.97, target_rate=0.01, target_entropy=-1.0,
+      ENV, policy, critic, temperature, discount=0.97, target_rate=0.01, target_entropy=-1.0,
   )
+  reward = program.shaped(text=text, columns=COLUMNS) if text else keep_batch
+  algorithm = text2reward(parent, reward)
   agent = agents.Agent(
       algorithm, policy, dict(policy=policy, critic=critic, temperature=temperature), {'target': 'critic'}
   )
   state, _ = agents.trained(agent, optax.adam(2e-3), jax.random.split(jax.random.key(0), 5), num_steps)
   act = lambda params, observations, key: policy.mode(params, observations)
-  play = lambda params: evaluate_control.play(ENV, act, params, jax.random.key(1), 16, 60)['return'].mean()
+  play = lambda params: evaluation.play(ENV, act, params, jax.random.key(1), 16, 60)['return'].mean()
   return np.asarray(jax.jit(jax.vmap(play))(state.models['policy']))
 
 

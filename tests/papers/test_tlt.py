@@ -15,28 +15,35 @@ import scipy.stats
 from rlx import config as configs
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.tlt import tlt
-from rlx.engine import sample as engine
 from rlx.engine import speculate
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.engine.speculate import Speculation
 from rlx.envs.text import Task
-from rlx.models import drafter, transformer
+from rlx.errors import ConfigError
+from rlx.losses.anchors import kl_in_loss, no_kl
+from rlx.models import drafter
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
+from rlx.run.build import build
 from rlx.step import make_train_step, repeat
 from rlx.types import State
 
 CLIP = dict(clip_low=0.2, clip_high=0.2)
 NUM_TOKENS = 8
-MODEL = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=6, num_layers=2, width=16, num_heads=2, num_kv_heads=2, head_size=8, mlp_size=32,
     context_length=16,
-)
-DRAFTER = drafter.config_of(MODEL, num_layers=1)
+))
 DECODING = Decoding(
     max_tokens=NUM_TOKENS, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
     pad_id=0,
+)
+POLICY, DRAFTER = (
+    Speaker(model=model, decoding=DECODING, scoring=Scoring(chunk_tokens=512, packing=None))
+    for model in (MODEL, LanguageModel(drafter.config_of(MODEL.shape, num_layers=1)))
 )
 
 
@@ -44,20 +51,18 @@ DECODING = Decoding(
 def test_tokens_have_their_exact_probabilities():
   """χ² of 4,000 triples of tokens against p(a) p(b | a) p(c | a, b), the drafter being another model."""
   num, prompt = 4000, jnp.array([[2, 4]])
-  decoding = Decoding(
-      max_tokens=3, min_tokens=0, temperature=2.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(), pad_id=0
-  )
+  hot = POLICY.saying(max_tokens=3, temperature=2.0, eos_ids=())
   rows = jnp.array([[2, 4, a, b] for a in range(6) for b in range(6)])
 
   @jax.jit
   def run(key):
-    policy, other = (transformer.init(jax.random.key(seed), MODEL) for seed in (0, 1))
+    policy, other = (MODEL.init(jax.random.key(seed)) for seed in (0, 1))
     other = {**other, 'embedding': other['embedding'][::-1]}
-    batch = engine.sample(
-        policy, MODEL, prompt, jnp.array([2]), key, group_size=num, decoding=decoding, num_slots=num,
-        speculation=Speculation(speculate.model(other, MODEL), 2, num),
+    batch = hot.sample(
+        policy, prompt, jnp.array([2]), key, group_size=num, num_slots=num,
+        speculation=Speculation(speculate.by_model(other, MODEL), 2, num),
     )
-    return batch, transformer.logits(policy, MODEL, transformer.forward(policy, MODEL, rows)[0])
+    return batch, MODEL.logits(policy, MODEL.forward(policy, rows)[0])
 
   batch, logits = run(jax.random.key(2))
   observed = np.zeros((6, 6, 6))
@@ -75,9 +80,9 @@ def test_tokens_have_their_exact_probabilities():
 
 @pytest.mark.slow
 def test_the_policy_learns_as_in_grpo_and_the_drafter_from_its_tokens():
-  terms = dict(**CLIP, kl_coef=0.01, entropy_coef=0.1)
-  parent = grpo(table.samples(), table.reward, table.score, **terms)
-  algorithm = tlt(table.samples(), table.reward, table.score, table.draft_score, **terms, draft_coef=0.5)
+  terms, kl = dict(**CLIP, entropy_coef=0.1), kl_in_loss(POLICY, coef=0.01)
+  parent = grpo(table.samples(), table.reward, POLICY, kl, **terms)
+  algorithm = tlt(table.samples(), table.reward, POLICY, DRAFTER, kl, **terms, draft_coef=0.5)
   mask = np.array([[0, 1, 1, 1], [0, 1, 0, 0]], bool)
   rng = np.random.default_rng(0)
   batch = jax.tree.map(jnp.asarray, {
@@ -90,8 +95,8 @@ def test_the_policy_learns_as_in_grpo_and_the_drafter_from_its_tokens():
   @jax.jit
   def gradients():
     params = {
-        'policy': transformer.init(jax.random.key(0), table.MODEL),
-        'drafter': transformer.init(jax.random.key(1), table.DRAFTER),
+        'policy': MODEL.init(jax.random.key(0)),
+        'drafter': DRAFTER.model.init(jax.random.key(1)),
     }
     losses = [
         lambda params, a=a: a.loss(params, batch, jax.random.key(0))[0] for a in (parent, algorithm)
@@ -99,7 +104,7 @@ def test_the_policy_learns_as_in_grpo_and_the_drafter_from_its_tokens():
     return *(jax.grad(loss)(params) for loss in losses), jax.grad(cross_entropy)(params['drafter'])
 
   def cross_entropy(draft):
-    logprobs, _ = table.draft_score(draft, batch)
+    logprobs, _ = DRAFTER.score(draft, batch)
     return -jnp.mean(logprobs.sum(axis=1) / mask.sum(axis=1))
 
   alone, together, of_drafts = gradients()
@@ -127,23 +132,19 @@ def repeat_digit() -> Task:
 def train(draft_coef, *, num_seeds, num_steps):
   """Metrics [seeds, steps] of a population, all of one beginning a seed."""
   task = repeat_digit()
-  score_as = lambda config: lambda params, batch: engine.score(
-      params, config, batch, decoding=DECODING, chunk_size=512
-  )
   rollout = prompts.drafted_completions(
-      task, MODEL, DRAFTER, DECODING, batch_size=128, group_size=8, num_slots=128, draft_tokens=3,
-      max_live=128,
+      task, POLICY, DRAFTER, batch_size=128, group_size=8, num_slots=128, draft_tokens=3, max_live=128
   )
   algorithm = tlt(
-      rollout, verifier(task, DECODING), score_as(MODEL), score_as(DRAFTER), **CLIP, kl_coef=0.0,
-      entropy_coef=0.0, draft_coef=draft_coef,
+      rollout, verifier(task, POLICY), POLICY, DRAFTER, no_kl(), **CLIP, entropy_coef=0.0,
+      draft_coef=draft_coef,
   )
   optimizer = optax.adam(5e-3)
   step = make_train_step(algorithm, optimizer, epochs=1, minibatches=1, microbatches=1)
 
   def run(key):
     policy_key, run_key = jax.random.split(key)
-    policy = transformer.init(policy_key, MODEL)
+    policy = MODEL.init(policy_key)
     params = {'policy': policy, 'drafter': drafter.init(policy, num_layers=1)}
     state = State(
         step=jnp.int32(0), params=params, slow={}, opt_state=optimizer.init(params), world={}, key=run_key
@@ -180,32 +181,37 @@ PATH = Path(__file__).parents[2] / 'experiments/configs/systems/tlt_sorting.py'
 
 @pytest.mark.slow
 def test_the_drafter_begins_with_the_first_block_of_the_policy_that_it_is_for():
-  stage = configs.build(configs.load(f'{PATH}:smoke')).stages[-1]
+  stage = build(configs.load(f'{PATH}:smoke')).stages[-1]
   enter = lambda models: stage.enter(models, jax.random.key(0), jax.random.key(1), jnp.int32(0)).params
   fresh = enter({})
   later = enter({'policy': jax.tree.map(lambda x: x + 1, fresh['policy'])})
   for params in (fresh, later):
     expected = drafter.init(params['policy'], num_layers=1)
     jax.tree.map(np.testing.assert_array_equal, params['drafter'], expected)
-  with_adapters = stage.makers['drafter'](jax.random.key(0), {'base': later['policy'], 'adapters': {}})
-  jax.tree.map(np.testing.assert_array_equal, with_adapters, later['drafter'])
   assert enter(later)['drafter'] is later['drafter']
 
 
-def without(config, *paths):
-  for path in paths:
-    section, _, key = path.rpartition('.')
-    del (config[section] if section else config)[key]
+def without(config, section, key):
+  del config[section][key]
 
 
 @pytest.mark.parametrize(
     ('change', 'message'),
     [
-        (lambda config: without(config, 'drafter'), "lacks ['drafter']"),
-        (lambda config: without(config, 'params.drafter'), "has ['drafter']"),
-        (lambda config: without(config, 'params.drafter', 'drafter'), "set params.drafter='drafter'"),
-        (lambda config: without(config, 'drafter.num_layers'), "config.drafter lacks ['num_layers']"),
-        (lambda config: config.drafter.update(num_layers=4), 'config.drafter: num_layers=4 is not in 1..3'),
+        (lambda config: without(config, 'models', 'drafter'), "trained and slow name ['drafter']"),
+        (lambda config: config.update(trained=('policy',)), "config.models has ['drafter'], which no stage"),
+        (
+            lambda config: without(config, 'models', 'drafter') or config.update(trained=('policy',)),
+            "asks for ['drafter']",
+        ),
+        (
+            lambda config: without(config.models, 'drafter', 'num_layers'),
+            "config.models.drafter lacks ['num_layers']",
+        ),
+        (
+            lambda config: config.models.drafter.update(num_layers=4),
+            'config.models.drafter: num_layers=4 is not in 1..3',
+        ),
         (lambda config: config.rollout.update(num_slots=0), 'config.rollout: num_slots=0 must be at least 1'),
         (lambda config: config.rollout.update(draft_tokens=0), 'config.rollout: draft_tokens=0 must be'),
     ],
@@ -213,5 +219,5 @@ def without(config, *paths):
 def test_a_drafter_that_cannot_be_is_refused(change, message):
   config = configs.load(f'{PATH}:smoke').unlock()
   change(config)
-  with pytest.raises(configs.ConfigError, match=re.escape(message)):
-    configs.build(config)
+  with pytest.raises(ConfigError, match=re.escape(message)):
+    build(config)

@@ -11,11 +11,12 @@ import seeds
 
 from rlx.advantages import tree as tree_advantages
 from rlx.algorithms.grpo import grpo
-from rlx.algorithms.treepo import treepo
-from rlx.engine import sample as engine
+from rlx.algorithms.trees import treepo
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
-from rlx.models import transformer
+from rlx.losses.anchors import no_kl
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts, tree
@@ -23,42 +24,39 @@ from rlx.step import collect
 from rlx.types import State
 
 TASK = fork(choices=3, length=2, before=2, after=2, letters=2, held_out_share=0.3)
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=1, width=32, num_heads=2, num_kv_heads=2, head_size=16,
     mlp_size=64, context_length=16, rope_theta=100.0,
-)
+))
 DECODING = Decoding(
     max_tokens=TASK.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
     eos_ids=TASK.eos_ids, pad_id=0,
 )
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=512, packing=None))
 SIZES = dict(batch_size=64, group_size=8)
-REWARD = verifier(TASK, DECODING)
-
-
-def score(params, batch):
-  return engine.score(params, CONFIG, batch, decoding=DECODING, chunk_size=512)
+REWARD = verifier(TASK, POLICY)
 
 
 def growing():
   return tree.segments(
-      TASK, CONFIG, DECODING, **SIZES, segment_tokens=1, first_branches=2, branching=2, uncertainty=0.0,
+      TASK, POLICY, **SIZES, segment_tokens=1, first_branches=2, branching=2, uncertainty=0.0,
       repeated_tokens=0, least_logprob=-100.0,
   )
 
 
 def algorithms():
   clip = dict(clip_low=0.2, clip_high=0.28)
-  plain = prompts.completions(TASK, CONFIG, DECODING, **SIZES, num_slots=0)
+  plain = prompts.completions(TASK, POLICY, **SIZES, num_slots=0)
   return {
-      'grpo': grpo(plain, REWARD, score, **clip, kl_coef=0.0, entropy_coef=0.0),
-      'treepo': treepo(growing(), REWARD, score, **clip),
+      'grpo': grpo(plain, REWARD, POLICY, no_kl(), **clip, entropy_coef=0.0),
+      'treepo': treepo(growing(), REWARD, POLICY, **clip),
   }
 
 
 @pytest.mark.slow
 def test_the_advantage_is_that_of_the_tree():
   """Against the tree that the nodes spell out, row by row."""
-  params = transformer.init(jax.random.key(0), CONFIG)
+  params = MODEL.init(jax.random.key(0))
   algorithm = algorithms()['treepo']
   state = State(
       step=jnp.int32(0), params={'policy': params}, slow={}, opt_state=(), world={}, key=jax.random.key(1)
@@ -92,8 +90,8 @@ def test_tokens_are_saved_at_equal_accuracy():
   Measured: eight rows in a tree cost 29 to 31 % less than their tokens, and 25 to 37 % less than GRPO's
   independent ones. Accuracy over the last 20 steps: median 98.4 % (worst 97.7 %), GRPO 98.9 % (98.4 %).
   """
-  lessons = prompts.solutions(TASK, DECODING, batch_size=64)
-  taught = seeds.taught(lessons, score, CONFIG, seeds=5, steps=20, learning_rate=3e-3)
+  lessons = prompts.solutions(TASK, POLICY, batch_size=64)
+  taught = seeds.taught(lessons, POLICY, seeds=5, steps=20, learning_rate=3e-3)
   found = {
       name: seeds.run(algorithm, optax.adam(2e-3), taught, 150, jax.random.key(2))[1]
       for name, algorithm in algorithms().items()

@@ -14,11 +14,12 @@ from rlx import step
 from rlx.algorithms.control import uni_o4 as paper
 from rlx.algorithms.control.iql import iql
 from rlx.algorithms.control.ppo import ppo
-from rlx.evaluation import episodes as evaluate_control
+from rlx.evaluation.episodes import play
 from rlx.models import dynamics as models_of_the_world
 from rlx.models import networks
 from rlx.models.dynamics import Dynamics
 from rlx.models.networks import Network, Policy
+from rlx.models.several import several
 from rlx.rollout.control.offline import offline
 from rlx.rollout.control.unroll import unroll
 
@@ -73,9 +74,9 @@ def rows_at(*observations):
   return {'observations': observations, 'rewards': jnp.zeros(len(observations))}
 
 
-def gated(critic, *, dataset=None, value=None, **changes):
+def gated(critic, *, data=None, value=None, **changes):
   """`uni_o4` of the parts above."""
-  rows = rows_at(0.0) if dataset is None else dataset
+  rows = rows_at(0.0) if data is None else data
   value = value or Network(init=None, apply=lambda params, s: jnp.zeros(s.shape[:-1]))
   rollout = lambda models, world, key: (rows, world)
   return paper.uni_o4(rollout, rows, steady(), value, critic, certain(), **CLIP, **{**GATE, **changes})
@@ -88,7 +89,7 @@ FIXED = {'value': {}, 'critic': {}, 'dynamics': {}}
 
 
 def test_members_are_scored_each_by_its_own_parameters():
-  members = paper.several(toy.ENV, num=3, member=lambda env: steady())
+  members = several(toy.ENV, num=3, member=lambda env: steady())
   params, actions = members.init(jax.random.key(0)), jnp.array([[0.1], [-0.4]])
   assert len(set(np.asarray(params['mean']).tolist())) == 3
   found = members.apply(params, jnp.zeros((2, 4)), actions)
@@ -99,13 +100,13 @@ def test_members_are_scored_each_by_its_own_parameters():
 
 def test_one_member_is_refused():
   with pytest.raises(ValueError, match='num=1'):
-    paper.several(toy.ENV, num=1, member=lambda env: steady())
+    several(toy.ENV, num=1, member=lambda env: steady())
 
 
 @jax.jit
 def distances_of(params):
   """Of each member, the mean over 4000 actions."""
-  members = paper.several(toy.ENV, num=len(params['mean']), member=lambda env: steady())
+  members = several(toy.ENV, num=len(params['mean']), member=lambda env: steady())
   seen = jnp.zeros((4000, 1))
   return paper.distances(steady(), members, params, seen, jax.random.key(0)).mean(axis=1)
 
@@ -149,7 +150,7 @@ def cloned():
 def nets(num=3):
   member = functools.partial(networks.gaussian, initial_log_std=-1.0, **SHAPE)
   return (
-      member(toy.ENV), paper.several(toy.ENV, num=num, member=member),
+      member(toy.ENV), several(toy.ENV, num=num, member=member),
       networks.state_value(toy.ENV, **SHAPE),
       networks.critics(toy.ENV, num=2, hidden=(32, 32), activation='relu', layer_norm=True),
       models_of_the_world.ensemble(toy.ENV, num=3, hidden=(32, 32), activation='silu'),
@@ -207,7 +208,7 @@ def test_modes_beyond_the_bounds_are_clipped_as_the_environment_does():
 def test_actions_are_of_the_behaviours_and_advantages_of_each_are_normalised():
   value = Network(init=None, apply=lambda params, s: 2 * s[..., 0])
   data = rows_at(*np.linspace(-1, 1, 500).astype(np.float32))
-  algorithm = gated(linear(1.0, 3.0), dataset=data, value=value)
+  algorithm = gated(linear(1.0, 3.0), data=data, value=value)
   models = {**FIXED, 'members': means(9.0, 9.0), 'behaviours': means(-0.3, 0.2)}
   batch = algorithm.advantage(models, data, jax.random.key(0))
   actions, seen = batch['actions'], data['observations']
@@ -227,7 +228,7 @@ def test_actions_are_of_the_behaviours_and_advantages_of_each_are_normalised():
 def test_at_its_behaviour_the_loss_is_the_policy_gradient():
   """ρ = 1: the value is minus the mean advantage, 0, and the slope -mean A (a - μ) / σ² of each of two."""
   data = rows_at(*np.linspace(-1, 1, 64).astype(np.float32))
-  algorithm, params = gated(linear(1.0), dataset=data), means(-0.3, 0.2)
+  algorithm, params = gated(linear(1.0), data=data), means(-0.3, 0.2)
   batch = algorithm.advantage({**FIXED, 'behaviours': params}, data, jax.random.key(0))
   of = lambda params: algorithm.loss({'members': params}, batch, jax.random.key(1))[0]
   loss, slopes = jax.value_and_grad(of)(params)
@@ -302,7 +303,7 @@ def run(algorithm, models, measure, *, trained, chunks, steps, learning_rate, mi
 def played(params):
   """The mean return of 64 episodes of one policy's mode."""
   act = lambda params, observations, key: nets()[0].mode(params, observations)
-  return evaluate_control.play(toy.ENV, act, params, jax.random.key(9), 64, toy.MAX_STEPS)['return'].mean()
+  return play(toy.ENV, act, params, jax.random.key(9), 64, toy.MAX_STEPS)['return'].mean()
 
 
 def compared(models):

@@ -4,6 +4,7 @@ https://arxiv.org/abs/2504.05118; its other parts are not checked here.
 """
 
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +13,12 @@ import pytest
 
 from rlx.advantages import temporal
 from rlx.algorithms.ppo import ppo
+from rlx.losses.anchors import no_kl
 
 LENGTHS = np.array([1, 3, 6])
 MASK = (np.arange(8) >= 1) & (np.arange(8) <= LENGTHS[:, None])
 VALUES = np.sin(np.arange(24, dtype=np.float32)).reshape(3, 8)
+CRITIC = types.SimpleNamespace(apply=lambda params, batch: jnp.array(VALUES))
 BATCH = {'action_mask': jnp.array(MASK), 'rewards': jnp.array([1.0, 0.0, 1.0])}
 
 
@@ -26,8 +29,8 @@ def adaptive(alpha):
 
 def advantages(lambda_):
   algorithm = ppo(
-      None, None, None, lambda params, batch: jnp.array(VALUES), clip_low=0.2, clip_high=0.2, kl_coef=0.0,
-      entropy_coef=0.0, value_coef=0.5, value_clip=0.2, discount=0.9, lambda_=lambda_,
+      None, None, None, CRITIC, no_kl(), clip_low=0.2, clip_high=0.2, entropy_coef=0.0, value_coef=0.5,
+      value_clip=0.2, discount=0.9, lambda_=lambda_,
   )
   batch = algorithm.advantage({'value': None}, BATCH, None)
   return batch['advantages'], batch['returns']

@@ -1,7 +1,5 @@
 """Verifier against cloning: the gap widens with the token budget, and only where experts differ."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,11 +8,13 @@ import pytest
 
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.sft import sft
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
-from rlx.envs.planted import planted, tokens_left
-from rlx.models import transformer
+from rlx.engine.speaker import Scoring, Speaker
+from rlx.envs.planted import planted
+from rlx.losses.anchors import no_kl
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
+from rlx.rewards.toys import tokens_left
 from rlx.rollout import prompts
 from rlx.step import make_train_step, repeat
 from rlx.types import State
@@ -42,27 +42,23 @@ def compare(budget, heterogeneity):
   task = planted(
       letters=4, length=LENGTH, budget=budget, heterogeneity=heterogeneity, held_out_share=0.25
   )
-  config = TransformerConfig(
+  model = LanguageModel(TransformerConfig(
       vocab_size=task.vocab_size, num_layers=2, width=32, num_heads=2, num_kv_heads=2, head_size=16,
       mlp_size=64, context_length=16, rope_theta=100.0,
-  )
+  ))
   decoding = Decoding(
       max_tokens=task.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
       eos_ids=task.eos_ids, pad_id=0,
   )
-  score = lambda params, batch: engine.score(params, config, batch, decoding=decoding, chunk_size=1024)
-  samples = prompts.completions(
-      task, config, decoding, batch_size=64, group_size=GROUP_SIZE, num_slots=0
-  )
-  reward = tokens_left(task, decoding)
-  cloning = run(sft(prompts.solutions(task, decoding, batch_size=64), score), optax.adam(3e-3), 100)
+  policy = Speaker(model=model, decoding=decoding, scoring=Scoring(chunk_tokens=1024, packing=None))
+  samples = prompts.completions(task, policy, batch_size=64, group_size=GROUP_SIZE, num_slots=0)
+  reward = tokens_left(task, policy)
+  cloning = run(sft(prompts.solutions(task, policy, batch_size=64), policy), optax.adam(3e-3), 100)
   verifying = run(
-      grpo(samples, reward, score, clip_low=0.2, clip_high=0.2, kl_coef=0.0, entropy_coef=0.0),
+      grpo(samples, reward, policy, no_kl(), clip_low=0.2, clip_high=0.2, entropy_coef=0.0),
       optax.adam(1e-3), 100,
   )
-  many = prompts.completions(
-      task, config, decoding, batch_size=512, group_size=GROUP_SIZE, num_slots=0
-  )
+  many = prompts.completions(task, policy, batch_size=512, group_size=GROUP_SIZE, num_slots=0)
 
   @jax.jit
   @jax.vmap
@@ -70,8 +66,7 @@ def compare(budget, heterogeneity):
     batch, _ = many({'policy': params}, {}, jax.random.key(5))
     return reward({}, batch, None)['rewards'].reshape(-1, GROUP_SIZE)
 
-  begin = functools.partial(transformer.init, config=config)
-  base = cloning(jax.vmap(begin)(jax.random.split(jax.random.key(3), SEEDS)), jax.random.key(1))
+  base = cloning(jax.vmap(model.init)(jax.random.split(jax.random.key(3), SEEDS)), jax.random.key(1))
   clone, verified = cloning(base, jax.random.key(2)), verifying(base, jax.random.key(2))
   of_clone, of_verified = np.asarray(judged(clone)), np.asarray(judged(verified))
   return of_clone.mean(axis=(1, 2)), of_verified.mean(axis=(1, 2)), of_clone.max(axis=2).mean(axis=1)

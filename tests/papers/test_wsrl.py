@@ -115,7 +115,10 @@ def runs():
   data = toy.driven(env, gain=1.5, noise=0.6, random_share=0.3)
   begin = toy.fresh(nets._asdict(), jax.random.key(0))
   handed_on, _, _ = toy.stage(
-      cql(offline(data, batch_size=64), env, *nets, conservatism=0.5, num_actions=4, **sac_numbers),
+      cql(
+          sac(offline(data, batch_size=64), env, *nets, **sac_numbers), nets.policy, nets.critic,
+          conservatism=0.5, num_actions=4,
+      ),
       begin, policy=nets.policy, env=env, chunks=1, steps=1200,
   )
   numbers = dict(num_envs=1, num_steps=1, capacity=1000, batch_size=256)

@@ -149,7 +149,7 @@ def randomise(model):
 
 @functools.cache
 def load(directory, dtype='float32'):
-  config = hf.hf(
+  config = hf.shape_of(
       directory=directory, context_length=0, dtype=dtype, param_dtype=dtype, remat=False, attention='auto',
       decode_attention='auto',
   )

@@ -26,7 +26,7 @@ def test_transformers_computes_the_same_and_warns_of_nothing(tmp_path, caplog, c
   talk = [{'role': 'user', 'content': 'How many dogs?'}, {'role': 'assistant', 'content': '12.'}]
   ids = tokenizer.apply_chat_template(talk, return_dict=False)
   theirs = model(torch.tensor([ids])).logits.detach().numpy()
-  config = hf.hf(
+  config = hf.shape_of(
       directory=str(tmp_path / 'model'), context_length=0, dtype='float32', param_dtype='float32',
       remat=False, attention='reference', decode_attention='reference',
   )

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.models import hf, lora, transformer
-from rlx.models.lora import Lora
+from rlx.models import hf, lora, peft, transformer
+from rlx.models.adapters import Lora
 from rlx.models.transformer import TransformerConfig
 
 torch = pytest.importorskip('torch')
@@ -77,7 +77,7 @@ def test_a_directory_of_ours_is_the_same_model_to_them(family, base_directory, t
       lambda x: x + 0.1 * rng.normal(size=x.shape).astype(np.float32),
       lora.init(jax.random.key(1), a_base(family), what),
   )
-  lora.save_peft(tmp_path / 'adapters', adapters, what, config, family=family, base_model=str(base_directory))
+  peft.save(tmp_path / 'adapters', adapters, what, config, family=family, base_model=str(base_directory))
   tensors = load_file(tmp_path / 'adapters' / 'adapter_model.safetensors')
   expected = theirs(base_directory, tensors, scale=6 / 4)
   assert np.abs(expected - theirs(base_directory)).max() > 0.5
@@ -117,7 +117,7 @@ def test_a_directory_of_theirs_is_the_same_model_to_us(family, base_directory, t
       'rank_pattern': {}, 'layers_to_transform': None, 'peft_version': '0.18.0', 'task_type': 'CAUSAL_LM',
   }
   (directory / 'adapter_config.json').write_text(json.dumps(settings))
-  adapters, what = lora.load_peft(directory, config, family=family)
+  adapters, what = peft.load(directory, config, family=family)
   assert (what.rank, what.alpha) == (2, 3)
   expected = theirs(base_directory, {name: x.float() for name, x in tensors.items()}, scale=3 / 2)
   np.testing.assert_allclose(ours(lora.attach(a_base(family), adapters, what), config), expected, atol=1e-4)

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from rlx.rewards import code, sandbox
+from rlx.rewards import code, sandbox, sent
+from rlx.rewards.sent import judge
 
 pytestmark = pytest.mark.skipif(shutil.which('bwrap') is None, reason='bubblewrap is not installed')
 
@@ -380,7 +381,7 @@ def f(x):
 """
   tests = ['f(123) == 4711', 'f(123) - 4711 == 0', '4711 in f(123)', '4711 > f(123)']
   data = code._tests([f'assert {test}' for test in tests], 0)
-  result, report = sandbox.run_judged(program, code._INSIDE, data, **LIMITS)
+  result, report = sandbox.run_judged(program, sent.functions(judge), data, **LIMITS)
   assert report == [False] * 4 and result.status == 'ok'
   assert result.stdout.count('argument 123') == 4 and '4711' not in result.stdout
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Speaker
 from rlx.envs.sorting import sorting
 from rlx.rewards import overlap as rewards
 from rlx.rewards.overlap import f1, overlap
@@ -48,6 +49,7 @@ def test_the_reward_reads_up_to_the_end():
       max_tokens=4, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
       eos_ids=task.eos_ids, pad_id=0,
   )
+  policy = Speaker(model=None, decoding=decoding, scoring=None)
   prompt, answer = task.encode('021='), [*task.encode('012'), 1]
   said = [[3, 4, 1, 0], [3, 4, 0, 0], [3, 4, 1, 2], [1, 0, 0, 0], answer]
   tokens = jnp.array([[*prompt, *x] for x in said], jnp.int32)
@@ -56,10 +58,10 @@ def test_the_reward_reads_up_to_the_end():
       'tokens': tokens, 'action_mask': mask, 'prompt_lengths': jnp.full(5, 4),
       'solutions': jnp.tile(jnp.array([answer], jnp.int32), (5, 1)),
   }
-  scored = overlap(task, decoding, order=1)({}, batch, None)
+  scored = overlap(task, policy, order=1)({}, batch, None)
   np.testing.assert_allclose(scored['rewards'], [0.8, 0.8, 0.8, 0.0, 1.0], rtol=1e-6)
   np.testing.assert_array_equal(scored['reward/right'], [0, 0, 0, 0, 1])
-  pairs = overlap(task, decoding, order=2)({}, batch, None)['rewards']
+  pairs = overlap(task, policy, order=2)({}, batch, None)['rewards']
   np.testing.assert_allclose(pairs, [2 / 3, 2 / 3, 2 / 3, 0.0, 1.0], rtol=1e-6)
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from rlx.rewards import sandbox
 from rlx.rewards.sandbox import SandboxError, run_python
+from rlx.rewards.sent import supervisor
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 MEBIBYTE = 1 << 20
@@ -556,7 +557,7 @@ def test_programs(program, status, returncode, stdout):
   assert result.status == status, result
   assert result.returncode == returncode
   assert result.stdout == stdout or stdout is None
-  assert 'sandbox.py' not in result.stderr and 0 < result.seconds < 10
+  assert 'supervisor.py' not in result.stderr and 0 < result.seconds < 10
   assert stdout is not None or run(program).stdout == result.stdout  # the same in every run
 
 
@@ -611,7 +612,7 @@ def test_a_judge_that_hangs_is_stopped_and_has_reported():
 
 def test_a_supervisor_that_hangs_is_killed_from_outside(tier, monkeypatch):
   monkeypatch.setattr(sandbox, '_GRACE_SECONDS', 0.3)
-  monkeypatch.setattr(sandbox, 'watcher', types.FunctionType(endless.__code__, {}, 'watcher'))
+  monkeypatch.setattr(supervisor, 'watcher', types.FunctionType(endless.__code__, {}, 'watcher'))
   result = run('import time; time.sleep(60)', tier, timeout_seconds=0.3)
   assert (result.status, result.returncode) == ('timeout', None)
   if tier == 'seccomp':  # bubblewrap clears everything away itself

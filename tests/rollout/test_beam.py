@@ -1,6 +1,5 @@
 """Beam search against the same search row by row, in lists."""
 
-import dataclasses
 import functools
 
 import jax
@@ -8,23 +7,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
-from rlx.models import transformer
+from rlx.engine.speaker import Scoring, Speaker
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import beam
 from rlx.types import check
 
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=6, num_layers=1, width=16, num_heads=2, num_kv_heads=1, head_size=8, mlp_size=32,
     context_length=16,
-)
+))
 END, SEPARATOR, GOOD = 1, 2, 4
 DECODING = Decoding(
     max_tokens=7, min_tokens=0, temperature=1.3, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(END,),
     pad_id=0,
 )
-POLICY = transformer.init(jax.random.key(0), CONFIG)
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
+PARAMS = MODEL.init(jax.random.key(0))
 PROMPTS = np.array([[3, 5, 0], [4, 4, 3], [5, 0, 0]], np.int32)
 LENGTHS = np.array([2, 3, 1])
 SIZES = dict(beams=2, branches=3, rounds=4, step_tokens=3)
@@ -44,18 +44,14 @@ def problems():
 
 @functools.cache
 def found(**changes):
-  run = functools.partial(beam.search, **{**SIZES, **changes})
-  return jax.jit(lambda key: run(
-      POLICY, CONFIG, problems(), key, value=worth, separator=SEPARATOR, decoding=DECODING
-  ))(jax.random.key(5))
+  run = functools.partial(beam.search, value=worth, separator=SEPARATOR, **{**SIZES, **changes})
+  return jax.jit(lambda key: run(PARAMS, POLICY, problems(), key))(jax.random.key(5))
 
 
 @functools.cache
 def step_sampler():
-  step = dataclasses.replace(DECODING, max_tokens=3, eos_ids=(END, SEPARATOR))
-  return jax.jit(lambda *args, budgets: engine.sample(
-      POLICY, CONFIG, *args, group_size=3, decoding=step, budgets=budgets
-  ))
+  step = POLICY.saying(max_tokens=3, eos_ids=(END, SEPARATOR))
+  return jax.jit(lambda *args, budgets: step.sample(PARAMS, *args, group_size=3, budgets=budgets))
 
 
 def extended(rows, key):
@@ -113,9 +109,7 @@ def test_the_best_row_comes_first_and_values_are_those_of_whole_rows():
 
 def test_log_probs_are_those_of_the_whole_row():
   batch = found()
-  logprobs, _ = jax.jit(lambda batch: engine.score(
-      POLICY, CONFIG, batch, decoding=DECODING, chunk_size=64
-  ))(batch)
+  logprobs, _ = jax.jit(POLICY.score)(PARAMS, batch)
   np.testing.assert_allclose(batch['sampler_logprobs'], logprobs, atol=2e-5)
 
 
@@ -128,8 +122,6 @@ def test_bad_numbers_are_refused(changes, message):
 
 
 def test_a_least_length_is_refused():
-  decoding = dataclasses.replace(DECODING, min_tokens=1)
+  policy = POLICY.saying(min_tokens=1)
   with pytest.raises(ValueError, match='min_tokens=1'):
-    beam.search(
-        POLICY, CONFIG, problems(), jax.random.key(0), value=worth, separator=2, decoding=decoding, **SIZES
-    )
+    beam.search(PARAMS, policy, problems(), jax.random.key(0), value=worth, separator=2, **SIZES)

@@ -1,6 +1,5 @@
 """Chosen problems, uneven groups, static shapes: what is drawn, and what the table makes of it."""
 
-import dataclasses
 import functools
 
 import algorithms_table as toy
@@ -13,21 +12,20 @@ import pytest
 from rlx import types
 from rlx.algorithms.grpo import grpo
 from rlx.controllers import allocation, prompts, schedules
-from rlx.engine import sample as engine
-from rlx.models import transformer
+from rlx.losses.anchors import no_kl
 from rlx.rewards.verifier import verifier
 from rlx.rollout.curriculum import curriculum, numbered
 from rlx.step import make_train_step, repeat
 from rlx.types import State
 
 NUM_PROBLEMS, NUM_PROMPTS, BATCH = 12, 4, 24
-DECODING = dataclasses.replace(toy.DECODING, max_tokens=5)
+POLICY = toy.POLICY.saying(max_tokens=5)
 COUNTS = np.array([1, 9, 3, 11])
 
 
 def rollout_with(*, scores=prompts.everywhere, draw=prompts.highest, allocate=None, num_slots=0, length=None):
   return curriculum(
-      toy.TASK, toy.MODEL, DECODING, num_problems=NUM_PROBLEMS, batch_size=BATCH, num_prompts=NUM_PROMPTS,
+      toy.TASK, POLICY, num_problems=NUM_PROBLEMS, batch_size=BATCH, num_prompts=NUM_PROMPTS,
       num_slots=num_slots, scores=scores, draw=draw, allocate=allocate or (lambda rates: jnp.array(COUNTS)),
       length=length or functools.partial(schedules.constant, value=5), keep=0.9, prior_rate=0.5,
       prior_strength=2.0,
@@ -36,7 +34,7 @@ def rollout_with(*, scores=prompts.everywhere, draw=prompts.highest, allocate=No
 
 @functools.cache
 def params():
-  return jax.jit(functools.partial(transformer.init, config=toy.MODEL))(jax.random.key(0))
+  return jax.jit(toy.MODEL.init)(jax.random.key(0))
 
 
 def drawn(rollout, key=0):
@@ -64,9 +62,7 @@ def test_what_a_row_says_does_not_depend_on_how_it_is_decoded():
   for name in ('tokens', 'action_mask', 'groups', 'rows', 'truncated'):
     np.testing.assert_array_equal(together[name], slots[name])
   np.testing.assert_allclose(together['sampler_logprobs'], slots['sampler_logprobs'], atol=1e-5)
-  rescored, _ = jax.jit(functools.partial(
-      engine.score, config=toy.MODEL, decoding=DECODING, chunk_size=64
-  ))(params(), batch=together)
+  rescored, _ = jax.jit(POLICY.score)(params(), together)
   np.testing.assert_allclose(together['sampler_logprobs'], rescored, atol=1e-5)
 
 
@@ -120,9 +116,8 @@ def test_what_is_hard_comes_back_and_gets_more():
 
 def test_a_step_with_a_curriculum_learns_and_is_one_program():
   rollout, adam = rollout_with(allocate=allocation.uniform), optax.adam(5e-3)
-  reward = verifier(toy.TASK, DECODING)
-  score = lambda params, batch: engine.score(params, toy.MODEL, batch, decoding=DECODING, chunk_size=64)
-  algorithm = grpo(rollout, reward, score, clip_low=0.2, clip_high=0.2, kl_coef=0.0, entropy_coef=0.0)
+  reward = verifier(toy.TASK, POLICY)
+  algorithm = grpo(rollout, reward, POLICY, no_kl(), clip_low=0.2, clip_high=0.2, entropy_coef=0.0)
   step = jax.jit(repeat(make_train_step(algorithm, adam, epochs=1, minibatches=1, microbatches=1), 50))
   models = {'policy': params()}
   state = State(
@@ -143,7 +138,7 @@ def test_a_step_with_a_curriculum_learns_and_is_one_program():
 def test_mistakes_are_told():
   with pytest.raises(ValueError, match=r'num_prompts=5 does not divide rollout.batch_size=24'):
     curriculum(
-        toy.TASK, toy.MODEL, DECODING, num_problems=9, batch_size=24, num_prompts=5, num_slots=0,
+        toy.TASK, POLICY, num_problems=9, batch_size=24, num_prompts=5, num_slots=0,
         scores=prompts.everywhere, draw=prompts.highest, allocate=allocation.uniform,
         length=schedules.constant, keep=1.0, prior_rate=0.5, prior_strength=2.0,
     )

@@ -9,23 +9,25 @@ import pytest
 
 from rlx.controllers import prompts as rules
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.skills import skills
-from rlx.models import transformer
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import generators, synthesis
 from rlx.types import check
 
 TASK = skills(modulus=3, num_skills=4, used=(0, 1, 2, 3), min_steps=2, max_steps=3, held_out_share=0.34)
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=1, width=16, num_heads=2, num_kv_heads=2, head_size=8, mlp_size=16,
     context_length=16,
-)
+))
 DECODING = Decoding(
     max_tokens=TASK.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
     eos_ids=TASK.eos_ids, pad_id=0,
 )
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
 SIZES = dict(batch_size=32, group_size=2, num_slots=0)
-MODELS = {'policy': transformer.init(jax.random.key(0), CONFIG)}
+MODELS = {'policy': MODEL.init(jax.random.key(0))}
 ADAPTIVE = dict(
     families=('ab', 'd', 'c'), num_active=2, first_level=2.0, target=0.5, rate=1.0, min_rise=0.1, patience=1
 )
@@ -33,7 +35,7 @@ ADAPTIVE = dict(
 
 @pytest.mark.slow
 def test_families_are_asked_at_their_level():
-  rollout = generators.adaptive(TASK, CONFIG, DECODING, **SIZES, **ADAPTIVE)
+  rollout = generators.adaptive(TASK, POLICY, **SIZES, **ADAPTIVE)
   world = rollout.begin(jax.random.key(0))
   draw = jax.jit(rollout.draw)
   batch, world = draw(MODELS, world, jax.random.key(1))
@@ -56,7 +58,7 @@ def test_bad_families_are_refused():
       ({'first_level': 4.0}, 'first_level=4.0'),
   ):
     with pytest.raises(ValueError, match=message):
-      generators.adaptive(TASK, CONFIG, DECODING, **SIZES, **{**ADAPTIVE, **change})
+      generators.adaptive(TASK, POLICY, **SIZES, **{**ADAPTIVE, **change})
 
 
 def test_weaknesses_by_hand():
@@ -70,7 +72,7 @@ def synthesised(**changes):
   sizes = dict(num_problems=40, num_synthetic=5, min_steps=3, max_steps=3, keep=0.5)
   failures = functools.partial(rules.persistent_failures, best_below=0.5, min_tries=2)
   return synthesis.synthesised(
-      TASK, CONFIG, DECODING, **{**SIZES, **sizes, 'failures': failures, **changes}
+      TASK, POLICY, **{**SIZES, **sizes, 'failures': failures, **changes}
   )
 
 

@@ -1,6 +1,5 @@
 """Second attempts: who is asked again, what is put in place of what, and what stays as it was."""
 
-import dataclasses
 import functools
 
 import jax
@@ -10,25 +9,27 @@ import pytest
 
 from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs import text
 from rlx.envs.skills import skills
-from rlx.models import transformer
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import inject
 from rlx.types import check
 
 TASK = skills(modulus=2, num_skills=1, used=(0,), min_steps=2, max_steps=2, held_out_share=0.5)
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=1, width=16, num_heads=2, num_kv_heads=2, head_size=8, mlp_size=16,
     context_length=16,
-)
+))
 DECODING = Decoding(
     max_tokens=TASK.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
     eos_ids=TASK.eos_ids, pad_id=0,
 )
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
 SIZES = dict(batch_size=24, group_size=4, num_slots=0)
-PARAMS = transformer.init(jax.random.key(0), CONFIG)
+PARAMS = MODEL.init(jax.random.key(0))
 
 
 def mixed(task):
@@ -55,7 +56,7 @@ def drawn(rollout, key=3):
 def hinted():
   reward = mixed(TASK)
   return drawn(inject.hinted(
-      TASK, CONFIG, DECODING, reward, **SIZES, form='hinted', num_retried=6, kept_rows=1
+      TASK, POLICY, reward, **SIZES, form='hinted', num_retried=6, kept_rows=1
   ))
 
 
@@ -73,10 +74,10 @@ def test_hints_are_for_groups_without_a_success(hinted):
 @pytest.mark.slow
 def test_rows_can_be_trained_on(hinted):
   """What the scorer says of a row is what the sampler said when it drew it, hinted or not."""
-  logprobs, _ = engine.score(PARAMS, CONFIG, hinted, decoding=DECODING, chunk_size=64)
+  logprobs, _ = POLICY.score(PARAMS, hinted)
   np.testing.assert_allclose(logprobs, hinted['sampler_logprobs'], atol=1e-5)
   problems = {'solutions': hinted['solutions']}
-  again = verifier(TASK, DECODING)({}, hinted, jax.random.key(0))['rewards']
+  again = verifier(TASK, POLICY)({}, hinted, jax.random.key(0))['rewards']
   completions = engine.completions_of(hinted, DECODING)
   np.testing.assert_array_equal(again, TASK.verify(problems, completions))
 
@@ -105,7 +106,7 @@ def test_retry_by_hand():
 def test_a_policy_hints_itself():
   """What it wrote in answer to `asking` stands in front of the new prompts, as far as it is shown."""
   rollout = inject.self_hinted(
-      TASK, CONFIG, DECODING, mixed(TASK), **SIZES, hint_tokens=1, num_retried=6, kept_rows=0
+      TASK, POLICY, mixed(TASK), **SIZES, hint_tokens=1, num_retried=6, kept_rows=0
   )
   batch = drawn(rollout)
   blank = TASK.alphabet.index('?') + 2
@@ -129,7 +130,7 @@ def test_three_attempts():
     right = (lengths == 7) | (decomposed & (asked < 2)) | ((first == 6) & (lengths < 6))
     return {**batch, 'rewards': right.astype(jnp.float32)}
 
-  batch = drawn(inject.rethought(TASK, CONFIG, DECODING, reward, **SIZES, num_retried=6))
+  batch = drawn(inject.rethought(TASK, POLICY, reward, **SIZES, num_retried=6))
   attempts = batch['attempts'].reshape(6, 4)
   assert (attempts == attempts[:, :1]).all() and set(attempts[:, 0]) == {0, 1, 2}
   lengths = np.array([4, 6, 7])[batch['attempts']]
@@ -149,7 +150,7 @@ def test_three_attempts():
 
 
 def test_lessons_are_solutions_in_every_form():
-  rollout = inject.lessons(TASK, DECODING, batch_size=200, forms=('', 'hinted', 'asking'))
+  rollout = inject.lessons(TASK, POLICY, batch_size=200, forms=('', 'hinted', 'asking'))
   batch = drawn(rollout)
   seen = set()
   rows = (batch[name] for name in ('tokens', 'action_mask', 'prompt_lengths'))
@@ -170,14 +171,14 @@ def test_lessons_are_solutions_in_every_form():
 def test_bad_sizes_are_refused(change, message):
   sizes = {**SIZES, 'form': 'hinted', 'num_retried': 6, 'kept_rows': 1, **change}
   with pytest.raises(ValueError, match=message):
-    inject.hinted(TASK, CONFIG, DECODING, mixed(TASK), **sizes)
+    inject.hinted(TASK, POLICY, mixed(TASK), **sizes)
 
 
 def test_hints_as_long_as_answers_are_refused():
   for hint_tokens in (0, 2):
     with pytest.raises(ValueError, match=f'hint_tokens={hint_tokens}'):
       inject.self_hinted(
-          TASK, CONFIG, DECODING, mixed(TASK), **SIZES, hint_tokens=hint_tokens, num_retried=6, kept_rows=0
+          TASK, POLICY, mixed(TASK), **SIZES, hint_tokens=hint_tokens, num_retried=6, kept_rows=0
       )
 
 
@@ -186,6 +187,6 @@ def test_unknown_forms_are_refused():
   problems = TASK.sample(jax.random.key(0), 2, False)
   with pytest.raises(ValueError, match="form='hint' is none of the forms"):
     inject.form_of(problems, 'hint')
-  short = functools.partial(inject.lessons, TASK, dataclasses.replace(DECODING, max_tokens=2))
+  short = functools.partial(inject.lessons, TASK, POLICY.saying(max_tokens=2))
   with pytest.raises(ValueError, match='max_tokens=2'):
     short(batch_size=4, forms=('',))

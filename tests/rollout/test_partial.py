@@ -1,21 +1,22 @@
 """Partial rollouts: rows that took several train steps are those of one go, in whole groups, not too old."""
 
-import dataclasses
 import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_sample import CONFIG, DECODINGS, PARAMS, VOCAB
+from test_sample import DECODINGS, MODEL, PARAMS, VOCAB
 
 from rlx import types
 from rlx.engine import sample as engine
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.text import Task
 from rlx.rollout.partial import partial_completions
 
 DECODING, GROUP_SIZE, NUM_GROUPS, KEPT = DECODINGS['plain'], 2, 4, 3
-LONG = dataclasses.replace(DECODING, max_tokens=13)
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=16, packing=None))
+LONG = POLICY.saying(max_tokens=13)
 
 
 def numbered_prompts():
@@ -33,9 +34,9 @@ def numbered_prompts():
 
 
 @functools.cache
-def make(max_age=2, unfinished_groups=KEPT, num_slots=3, decoding=DECODING):
+def make(max_age=2, unfinished_groups=KEPT, num_slots=3, policy=POLICY):
   rollout = partial_completions(
-      numbered_prompts(), CONFIG, decoding, batch_size=NUM_GROUPS * GROUP_SIZE, group_size=GROUP_SIZE,
+      numbered_prompts(), policy, batch_size=NUM_GROUPS * GROUP_SIZE, group_size=GROUP_SIZE,
       num_slots=num_slots, unfinished_groups=unfinished_groups, max_age=max_age,
   )
   return rollout, jax.jit(rollout.draw)
@@ -61,7 +62,7 @@ def at_one_go(world, batch, numbers):
   )
   sample = jax.jit(engine.sample, static_argnums=1, static_argnames=('group_size', 'decoding', 'num_slots'))
   return sample(
-      PARAMS, CONFIG, prompts, batch['prompt_lengths'][::GROUP_SIZE], world['noise_key'],
+      PARAMS, MODEL, prompts, batch['prompt_lengths'][::GROUP_SIZE], world['noise_key'],
       group_size=GROUP_SIZE, decoding=DECODING, num_slots=3, sequence_ids=ids,
   )
 
@@ -110,7 +111,7 @@ def test_no_token_is_older_than_it_may_be():
   oldest = {}
   for max_age in (1, 100):
     ages = []
-    for index, (batch, world) in enumerate(steps(8, max_age=max_age, decoding=LONG, num_slots=100)):
+    for index, (batch, world) in enumerate(steps(8, max_age=max_age, policy=LONG, num_slots=100)):
       mask, versions = batch['action_mask'], batch['policy_version']
       np.testing.assert_array_equal(versions[~mask], -1)
       ages.append((index - versions[mask]).max())
@@ -125,10 +126,10 @@ def test_log_probs_are_of_the_policy_that_drew_the_token():
   """The parameters change from step to step; scored by the ones it names, each token has its log-prob."""
   scale = [1.0, 1.3, 0.8, 1.1, 0.9]
   models = lambda i: jax.tree.map(lambda x: x * scale[i], PARAMS)
-  score = jax.jit(engine.score, static_argnums=1, static_argnames=('decoding', 'chunk_size'))
+  score = jax.jit(POLICY.score)
   for batch, _ in steps(5, models):
     scored = np.stack([
-        score(models(i), CONFIG, batch, decoding=DECODING, chunk_size=16)[0] for i in range(5)
+        score(models(i), batch)[0] for i in range(5)
     ])
     picked = np.take_along_axis(scored, np.maximum(batch['policy_version'], 0)[None], axis=0)[0]
     np.testing.assert_allclose(

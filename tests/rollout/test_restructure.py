@@ -7,23 +7,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.skills import skills
-from rlx.models import transformer
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import restructure
 from rlx.types import check
 
 SKILLS = skills(modulus=2, num_skills=1, used=(0,), min_steps=2, max_steps=2, held_out_share=0.5)
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=SKILLS.vocab_size, num_layers=1, width=16, num_heads=2, num_kv_heads=2, head_size=8,
     mlp_size=16, context_length=16,
-)
+))
 DECODING = Decoding(
     max_tokens=SKILLS.answer_columns, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel',
     eos_ids=SKILLS.eos_ids, pad_id=0,
 )
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
 GROUP, PROBLEMS = 4, 6
 RIGHT = jnp.array([4, 1, 2, 0, 3, 4])  # of a group's four rows, by the number of the problem
 
@@ -44,17 +45,17 @@ def planned(models, batch, key):
 
 def rollout(num_restructured, groups=PROBLEMS, hard_max=0.3, medium_max=0.7):
   return restructure.restructured(
-      TASK, CONFIG, DECODING, planned, batch_size=(groups + num_restructured) * GROUP, group_size=GROUP,
+      TASK, POLICY, planned, batch_size=(groups + num_restructured) * GROUP, group_size=GROUP,
       num_slots=0, num_restructured=num_restructured, hard_form='hinted', medium_form='decomposed',
       hard_max=hard_max, medium_max=medium_max,
   )
 
 
 def drawn(num_restructured):
-  params = transformer.init(jax.random.key(0), CONFIG)
+  params = MODEL.init(jax.random.key(0))
   batch, _ = jax.jit(rollout(num_restructured).draw)({'policy': params}, {}, jax.random.key(3))
   check(batch)
-  logprobs, _ = engine.score(params, CONFIG, batch, decoding=DECODING, chunk_size=64)
+  logprobs, _ = POLICY.score(params, batch)
   np.testing.assert_allclose(logprobs, batch['sampler_logprobs'], atol=1e-5)
   return jax.tree.map(np.asarray, batch)
 

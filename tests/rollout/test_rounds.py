@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from rlx import types
-from rlx.models import transformer
 from rlx.rewards.host import HostReward
 from rlx.rollout import rounds
 
@@ -49,12 +48,12 @@ def coin(models, batch, key):
 
 @functools.cache
 def params():
-  return jax.jit(functools.partial(transformer.init, config=toy.MODEL))(jax.random.key(0))
+  return jax.jit(toy.MODEL.init)(jax.random.key(0))
 
 
 def settling(num_rounds=5, positives_min=2, negatives_min=2, round_rows=4 * NUM_PROMPTS, reward=coin):
   return rounds.until_settled(
-      Counting(), toy.MODEL, toy.DECODING, reward, batch_size=BATCH, group_size=GROUP, num_slots=0,
+      Counting(), toy.POLICY, reward, batch_size=BATCH, group_size=GROUP, num_slots=0,
       round_rows=round_rows, num_rounds=num_rounds, positives_min=positives_min, negatives_min=negatives_min,
   )
 
@@ -100,7 +99,7 @@ def test_all_samples_say_what_the_rate_is():
 
 def banded(num_rounds, round_groups=6, low=0.25, high=0.75):
   return rounds.within_band(
-      Counting(), toy.MODEL, toy.DECODING, coin, batch_size=BATCH, group_size=GROUP, num_slots=0,
+      Counting(), toy.POLICY, coin, batch_size=BATCH, group_size=GROUP, num_slots=0,
       round_groups=round_groups, num_rounds=num_rounds, low=low, high=high,
   )
 

@@ -1,6 +1,5 @@
 """Rollouts that branch: what they say is what the policy would say, and nothing is decoded twice."""
 
-import dataclasses
 import functools
 
 import jax
@@ -8,26 +7,27 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
-from rlx.models import transformer
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import prompts, tree
 from rlx.types import check
 
 TASK = fork(choices=3, length=2, before=1, after=5, letters=3, held_out_share=0.4)
-CONFIG = TransformerConfig(
+MODEL = LanguageModel(TransformerConfig(
     vocab_size=TASK.vocab_size, num_layers=1, width=16, num_heads=2, num_kv_heads=1, head_size=8, mlp_size=32,
     context_length=16,
-)
+))
 DECODING = Decoding(
     max_tokens=8, min_tokens=1, temperature=1.5, top_k=6, top_p=1.0, sampler='inverse_cdf', eos_ids=(1,),
     pad_id=0,
 )
-ENDLESS = dataclasses.replace(DECODING, min_tokens=8)
-GREEDY = dataclasses.replace(DECODING, temperature=0.0, min_tokens=8)
-PARAMS = transformer.init(jax.random.key(0), CONFIG)
+POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
+ENDLESS = POLICY.saying(min_tokens=8)
+GREEDY = POLICY.saying(temperature=0.0, min_tokens=8)
+PARAMS = MODEL.init(jax.random.key(0))
 GROUP_SIZE, BATCH_SIZE = 4, 32
 GROWTH = dict(
     batch_size=BATCH_SIZE, group_size=GROUP_SIZE, segment_tokens=2, first_branches=2, branching=2,
@@ -40,19 +40,16 @@ LOOKING = dict(
 
 
 @functools.cache
-def program(kind, decoding, changes):
+def program(kind, policy, changes):
   arguments = {**(GROWTH if kind is tree.segments else LOOKING), **dict(changes)}
-  rollout = kind(TASK, CONFIG, decoding, **arguments)
+  rollout = kind(TASK, policy, **arguments)
   return jax.jit(lambda params, key: rollout({'policy': params}, {}, key)[0])
 
 
 @functools.cache
-def grown(decoding=DECODING, seed=0, kind=tree.segments, **changes):
-  batch = program(kind, decoding, tuple(changes.items()))(PARAMS, jax.random.key(seed))
+def grown(policy=POLICY, seed=0, kind=tree.segments, **changes):
+  batch = program(kind, policy, tuple(changes.items()))(PARAMS, jax.random.key(seed))
   return jax.tree.map(np.asarray, batch)
-
-
-score = jax.jit(engine.score, static_argnums=1, static_argnames=('decoding', 'chunk_size'))
 
 
 def actions(batch):
@@ -70,7 +67,7 @@ def test_rows_are_standard_ones_of_the_policy(kind):
   batch = grown(kind=kind)
   check(batch)
   plain = prompts.completions(
-      TASK, CONFIG, DECODING, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=0
+      TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=0
   )({'policy': PARAMS}, {}, jax.random.key(0))[0]
   assert {k: v.shape for k, v in plain.items()}.items() <= {k: v.shape for k, v in batch.items()}.items()
   for name in ('groups', 'prompt_lengths', 'solutions'):  # the same problems, a group's rows together
@@ -88,14 +85,14 @@ def test_rows_are_standard_ones_of_the_policy(kind):
 def test_logprobs_are_those_of_the_scorer(kind):
   """So keys and values were copied to the right rows, and go on from the right token."""
   batch = grown(kind=kind)
-  expected, _ = score(PARAMS, CONFIG, batch, decoding=DECODING, chunk_size=64)
+  expected, _ = jax.jit(POLICY.score)(PARAMS, batch)
   np.testing.assert_allclose(batch['sampler_logprobs'], expected, atol=2e-5)
   assert batch['sampler_logprobs'].min() < -1 and not batch['sampler_logprobs'][~batch['action_mask']].any()
 
 
 @BOTH
 def test_the_key_decides_everything(kind):
-  program_of = program(kind, DECODING, ())
+  program_of = program(kind, POLICY, ())
   again, other = (jax.tree.map(np.asarray, program_of(PARAMS, jax.random.key(seed))) for seed in (0, 1))
   jax.tree.map(np.testing.assert_array_equal, grown(kind=kind), again)
   assert actions(other) != actions(again)
@@ -162,9 +159,9 @@ def test_where_all_have_ended_the_last_segment_is_sampled_again():
 @pytest.mark.slow
 def test_rows_that_repeat_themselves_stop():
   """Greedy rows are those of the sampler, and run into loops; period 1 divides 2, so both are found."""
-  endless = dataclasses.replace(GREEDY, max_tokens=12, min_tokens=12)
+  endless = GREEDY.saying(max_tokens=12, min_tokens=12)
   stopped = grown(endless, repeated_tokens=2)
-  free = jax.jit(functools.partial(engine.sample, config=CONFIG, group_size=1, decoding=endless))(
+  free = jax.jit(functools.partial(endless.sample, group_size=1))(
       PARAMS, prompts=stopped['tokens'][:, : TASK.prompt_columns], prompt_lengths=stopped['prompt_lengths'],
       key=jax.random.key(0),
   )
@@ -183,9 +180,9 @@ def test_rows_that_repeat_themselves_stop():
 ])
 def test_bad_arguments_are_refused(change, message):
   with pytest.raises(ValueError, match=message):
-    tree.segments(TASK, CONFIG, DECODING, **{**GROWTH, **change})
+    tree.segments(TASK, POLICY, **{**GROWTH, **change})
   with pytest.raises(ValueError, match='do not fit the context'):
-    grown(dataclasses.replace(DECODING, max_tokens=14))
+    grown(POLICY.saying(max_tokens=14))
 
 
 # --- branching finished rows --------------------------------------------------------------------------------
@@ -194,7 +191,7 @@ def test_bad_arguments_are_refused(change, message):
 def test_a_branch_keeps_what_was_said_before():
   batch = grown(ENDLESS)
   rows, cuts = np.array([3, 0, 3, 20, 3]), np.array([0, 5, 7, 2, 5])
-  branch = jax.jit(functools.partial(tree.branch_at, config=CONFIG, decoding=ENDLESS))
+  branch = jax.jit(functools.partial(tree.branch_at, policy=ENDLESS))
   branched = branch(PARAMS, batch=batch, rows=rows, cuts=cuts, key=jax.random.key(3))
   branched = jax.tree.map(np.asarray, branched)
   check(branched)
@@ -204,7 +201,7 @@ def test_a_branch_keeps_what_was_said_before():
   assert sum(new != old[row] for row, new in zip(rows, new, strict=True)) >= 4
   np.testing.assert_array_equal(branched['groups'], batch['groups'][rows])
   np.testing.assert_array_equal(branched['prompt_lengths'], batch['prompt_lengths'][rows])
-  expected, _ = score(PARAMS, CONFIG, branched, decoding=ENDLESS, chunk_size=64)
+  expected, _ = jax.jit(ENDLESS.score)(PARAMS, branched)
   np.testing.assert_allclose(branched['sampler_logprobs'], expected, atol=2e-5)
 
 
@@ -235,11 +232,11 @@ def test_semantic_entropy_by_hand():
 
 def test_entropies_are_of_the_distribution_at_each_action():
   batch = grown()
-  plain = dataclasses.replace(DECODING, min_tokens=0, temperature=1.0, top_k=0)
-  found = tree.entropies(PARAMS, CONFIG, batch, decoding=plain, meanings=jnp.eye(TASK.vocab_size))
-  hidden, _ = transformer.forward(PARAMS, CONFIG, batch['tokens'])
+  plain = POLICY.saying(min_tokens=0, temperature=1.0, top_k=0)
+  found = tree.entropies(PARAMS, plain, batch, meanings=jnp.eye(TASK.vocab_size))
+  hidden, _ = MODEL.forward(PARAMS, batch['tokens'])
   start = TASK.prompt_columns
-  probs = jax.nn.softmax(transformer.logits(PARAMS, CONFIG, hidden[:, start - 1 : -1]))
+  probs = jax.nn.softmax(MODEL.logits(PARAMS, hidden[:, start - 1 : -1]))
   expected = -jnp.sum(probs * jnp.log(probs), axis=-1) * (1 - jnp.sum(probs**2, axis=-1))
   mask = batch['action_mask'][:, start:]
   np.testing.assert_allclose(found[mask], expected[mask], atol=1e-5)
@@ -251,9 +248,7 @@ def test_exploring_decodes_only_what_is_new():
   starts, rows = TASK.prompt_columns, actions(batch)
   assert batch['tokens/sampled'][0] < batch['action_mask'].sum()
   old = [GROUP_SIZE * (i // GROUP_SIZE) + np.arange(2) for i in range(BATCH_SIZE)]
-  found = tree.entropies(
-      PARAMS, CONFIG, batch, decoding=DECODING, meanings=tree._meaning_classes(TASK, ('abc',))
-  )
+  found = tree.entropies(PARAMS, POLICY, batch, meanings=tree._meaning_classes(TASK, ('abc',)))
   found = np.where(batch['action_mask'][:, starts:], found, -1)
   for i in (2, 7, 15):  # rows of the only round begin as the row of the two that was most uncertain
     best = max(old[i], key=lambda row: found[row].max())
@@ -268,4 +263,4 @@ def test_exploring_decodes_only_what_is_new():
 ])
 def test_bad_arguments_of_exploring_are_refused(change, message):
   with pytest.raises(ValueError, match=message):
-    tree.explore(TASK, CONFIG, DECODING, **{**LOOKING, **change})
+    tree.explore(TASK, POLICY, **{**LOOKING, **change})

@@ -397,11 +397,11 @@ def test_what_an_interrupted_save_left_is_ignored_and_cleaned_up(run):
   assert sorted(path.name for path in run.iterdir()) == ['10', '20', '30', '50']
 
 
-REPOSITORY = pathlib.Path(__file__).parents[1]
+REPOSITORY = pathlib.Path(__file__).parents[2]
 SAVE_WITHOUT_END = """
 import sys
 from rlx.run.checkpoint import Checkpoints
-from tests.test_checkpoint import like, make_state
+from tests.run.test_checkpoint import like, make_state
 
 with Checkpoints(sys.argv[1], keep=2) as checkpoints:
   restored = checkpoints.restore(like, print)

@@ -16,6 +16,7 @@ import pytest
 from rlx.run import report, writers
 
 NAN = float('nan')
+ACCURACY = 'eval/held_out/accuracy'
 
 
 def write_rows(workdir, rows):
@@ -27,7 +28,7 @@ def write_rows(workdir, rows):
 
 
 def score(step, **more):
-  return {'eval/accuracy': step / 100, 'reward/mean': step / 80, 'loss/total': 1 / (step + 1), **more}
+  return {ACCURACY: step / 100, 'reward/mean': step / 80, 'loss/total': 1 / (step + 1), **more}
 
 
 def members(name, *values):
@@ -38,20 +39,20 @@ RUNS = {
     'two stages': [(s, 'sft' if s < 9 else 'grpo', score(s) if s % 3 == 0 else {}) for s in range(30)],
     'one row': [(0, 'grpo', score(0))],
     'one evaluation': [(s, 'grpo', {'reward/mean': 0.5}) for s in range(9)] + [(9, 'grpo', score(9))],
-    'no reward': [(s, 'sft', {'eval/accuracy': s / 9, 'loss/total': 1 / (s + 1)}) for s in range(9)],
+    'no reward': [(s, 'sft', {ACCURACY: s / 9, 'loss/total': 1 / (s + 1)}) for s in range(9)],
     'no accuracy': [(s, 'grpo', {'reward/mean': s / 9}) for s in range(9)],
     'loss alone': [(s, 'sft', {'loss/total': 1 / (s + 1)}) for s in range(9)],
     'no metrics': [(s, 'sft', {}) for s in range(3)],
     'no rows': [],
-    'nan': [(s, 'grpo', score(s) if s % 2 else {'reward/mean': NAN, 'eval/accuracy': NAN}) for s in range(9)],
-    'nan last': [(0, 'grpo', score(1)), (1, 'grpo', {'eval/accuracy': NAN, 'reward/mean': math.inf})],
-    'all nan': [(s, 'grpo', {'reward/mean': NAN, 'eval/accuracy': NAN, 'loss/total': NAN}) for s in range(3)],
+    'nan': [(s, 'grpo', score(s) if s % 2 else {'reward/mean': NAN, ACCURACY: NAN}) for s in range(9)],
+    'nan last': [(0, 'grpo', score(1)), (1, 'grpo', {ACCURACY: NAN, 'reward/mean': math.inf})],
+    'all nan': [(s, 'grpo', {'reward/mean': NAN, ACCURACY: NAN, 'loss/total': NAN}) for s in range(3)],
     'population': [
-        (s, 'grpo', members('reward/mean', 0.1, s / 9, NAN) | members('eval/accuracy', 0.2, s / 9))
+        (s, 'grpo', members('reward/mean', 0.1, s / 9, NAN) | members(ACCURACY, 0.2, s / 9))
         for s in range(9)
     ],
-    'population, nan': [(s, 'grpo', members('eval/accuracy', NAN, NAN)) for s in range(3)],
-    'negative rewards': [(s, 'grpo', {'reward/mean': -5.0 + s, 'eval/accuracy': 0.01}) for s in range(9)],
+    'population, nan': [(s, 'grpo', members(ACCURACY, NAN, NAN)) for s in range(3)],
+    'negative rewards': [(s, 'grpo', {'reward/mean': -5.0 + s, ACCURACY: 0.01}) for s in range(9)],
     'many stages': [(s, f'stage_{s // 2}_$x^$', score(s)) for s in range(50)],
     'a stage of one step': [(s, 'sft' if s == 3 else 'grpo', score(s)) for s in range(9)],
 }
@@ -60,7 +61,7 @@ RUNS = {
 @pytest.mark.parametrize('rows', RUNS.values(), ids=RUNS.keys())
 def test_curve_of_any_run_is_a_picture(tmp_path, rows):
   write_rows(tmp_path, rows)
-  path = report.write_curve(tmp_path, title='a title with $two$ dollars and a stray _{')
+  path = report.write_curve(tmp_path, title='a title with $two$ dollars and a stray _{', headline=ACCURACY)
   assert path == tmp_path / 'curve.png'
   image = Image.open(path)
   image.load()
@@ -82,10 +83,10 @@ def texts(figure):
 
 
 def test_curve_says_what_came_out(tmp_path, figures):
-  rows = [(0, 'sft', {'eval/accuracy': 0.125}), (300, 'sft', {'eval/accuracy': 0.95, 'loss/total': 1.0})]
-  rows += [(1200, 'grpo', {'eval/accuracy': 0.9116, 'reward/mean': 0.8})]
+  rows = [(0, 'sft', {ACCURACY: 0.125}), (300, 'sft', {ACCURACY: 0.95, 'loss/total': 1.0})]
+  rows += [(1200, 'grpo', {ACCURACY: 0.9116, 'reward/mean': 0.8})]
   write_rows(tmp_path, rows)
-  report.write_curve(tmp_path, title='SFT, then GRPO')
+  report.write_curve(tmp_path, title='SFT, then GRPO', headline=ACCURACY)
   shown = texts(figures[0])
   assert 'SFT, then GRPO' in shown and '91.2 %' in shown and '12.5 %' in shown
   assert 'held-out accuracy 12.5 % → 91.2 %  ·  1,200 train steps  ·  best 95.0 % at step 300' in shown
@@ -94,16 +95,25 @@ def test_curve_says_what_came_out(tmp_path, figures):
   assert labels == {'held-out accuracy', 'training reward'}
 
 
+def test_curve_of_a_headline_that_is_no_share(tmp_path, figures):
+  rows = [(s, 'ppo', {'eval/episodes/return': -200.0 + s, 'episode/return': -210.0 + s}) for s in range(5)]
+  write_rows(tmp_path, rows)
+  report.write_curve(tmp_path, title='PPO', headline='eval/episodes/return')
+  assert [axes.get_ylabel() for axes in figures[0].axes] == ['return of an episode']
+  assert '-196.0' in texts(figures[0])
+  assert any('return of an episode -200.0 → -196.0' in text for text in texts(figures[0]))
+
+
 def test_curve_without_rewards_has_the_loss_on_a_second_panel(tmp_path, figures):
   write_rows(tmp_path, RUNS['no reward'])
-  report.write_curve(tmp_path, title='SFT')
+  report.write_curve(tmp_path, title='SFT', headline=ACCURACY)
   assert [axes.get_ylabel() for axes in figures[0].axes] == ['held-out accuracy', 'training loss']
 
 
 def test_curve_shows_every_value_within_its_axes(tmp_path, figures):
   """A low accuracy enlarges its axis; a high reward beside it must not be cut off."""
-  write_rows(tmp_path, [(s, 'grpo', {'eval/accuracy': 0.01 * s, 'reward/mean': 0.9}) for s in range(5)])
-  report.write_curve(tmp_path, title='a hard task')
+  write_rows(tmp_path, [(s, 'grpo', {ACCURACY: 0.01 * s, 'reward/mean': 0.9}) for s in range(5)])
+  report.write_curve(tmp_path, title='a hard task', headline=ACCURACY)
   limits = {axes.get_ylabel(): axes.get_ylim() for axes in figures[0].axes}
   assert limits['held-out accuracy'][1] < 6
   low, high = limits['training reward']
@@ -133,6 +143,7 @@ def page_of(workdir, **changes):
       'config': {'algorithm': {'clip_high': 0.28}, 'seed': 0},
       'environment': {'command': "rlx --config=a.py --workdir='my run'", 'jax': '0.10.2'},
       'summary': {'held-out accuracy': (0.125, 0.9116), 'train_seconds': 312.4, 'tokens': 1234567},
+      'headline': ACCURACY,
   }
   write_rows(workdir, RUNS['two stages'])
   path = report.write_report(workdir, **content | changes)
@@ -229,7 +240,7 @@ def test_report_without_transcripts_leaves_the_table_out(tmp_path):
 
 def test_headline_numbers_by_hand():
   shown = {
-      ('eval/accuracy', 0.9116): '91.2 %',
+      ('eval/held_out/accuracy', 0.9116): '91.2 %',
       ('truncated_fraction', np.float32(0.5)): '50.0 %',
       ('train_seconds', 3723): '1:02:03',
       ('step_seconds', 0.0213): '0.0213',
@@ -245,7 +256,7 @@ def test_headline_numbers_by_hand():
 
 
 def test_importing_the_module_does_not_import_matplotlib():
-  program = "import sys; from rlx import report; sys.exit('matplotlib' in sys.modules)"
+  program = "import sys; from rlx.run import report; sys.exit('matplotlib' in sys.modules)"
   subprocess.run([sys.executable, '-c', program], check=True)
 
 
@@ -253,8 +264,8 @@ def test_pyplot_is_never_imported(tmp_path):
   write_rows(tmp_path, RUNS['two stages'])
   program = f"""
 import sys
-from rlx import report
-report.write_curve({str(tmp_path)!r}, title='a run')
+from rlx.run import report
+report.write_curve({str(tmp_path)!r}, title='a run', headline={ACCURACY!r})
 sys.exit('matplotlib.pyplot' in sys.modules)
 """
   subprocess.run([sys.executable, '-c', program], check=True)

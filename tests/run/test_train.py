@@ -8,6 +8,7 @@ import numpy as np
 from rlx import config as configs
 from rlx import sharding
 from rlx.run import train
+from rlx.run.build import build
 
 QUICKSTART = 'experiments/configs/quickstart/arithmetic.py:smoke'
 
@@ -16,7 +17,7 @@ def make_run(*overrides):
   config = configs.load(QUICKSTART)
   for text in overrides:
     configs.override(config, *text.split('=', 1))
-  return configs.build(config)
+  return build(config)
 
 
 def first_dispatch(run, stage):
@@ -27,7 +28,7 @@ def first_dispatch(run, stage):
     state = train.begin(run, stage, models, 0)
     shards = [shard for leaf in numbers(state) for shard in leaf.addressable_shards]
     sizes = [sum(s.data.nbytes for s in shards if s.device == device) for device in run.mesh.devices.flat]
-    _, metrics = train.make_dispatch(run, run.stages[stage])(state, None)
+    _, metrics = run.stages[stage].program.dispatch(state, None)
     return sizes, jax.device_get(metrics)
 
 
@@ -44,8 +45,9 @@ def test_a_sharded_run_holds_less_and_says_the_same():
   # Matrices are split four ways (fsdp x tensor; data is replication). Norms and the odd vocabulary are not.
   assert whole / 4 < sizes[0] < whole / 3
   with jax.set_mesh(spread.mesh):
-    state = train.abstract_state(spread, 1)
-  assert abs(sizes[0] - sharding.bytes_per_device(state, spread.mesh)) <= 16  # the key
+    state, _ = train.abstract_state(spread, 1)
+    places = sharding.state_shardings(state, spread.mesh, spread.stages[1].axes)
+  assert abs(sizes[0] - sharding.bytes_per_device(state, places)) <= 16  # the key
   chex.assert_trees_all_close(sharded_metrics, metrics, rtol=1e-3, atol=1e-5)
 
 
@@ -53,7 +55,7 @@ def test_parameters_are_made_in_their_shards():
   run = make_run('mesh.data=1', 'mesh.fsdp=4', 'mesh.tensor=2')
   with jax.set_mesh(run.mesh):
     state = train.begin(run, 0, {}, 0)
-    abstract = train.abstract_state(run, 0)
+    abstract, _ = train.abstract_state(run, 0)
   for leaf, like in zip(jax.tree.leaves(state), jax.tree.leaves(abstract), strict=True):
     assert leaf.sharding.is_equivalent_to(like.sharding, leaf.ndim)
   query = state.params['policy']['layers']['query']
@@ -71,21 +73,21 @@ def test_a_population_is_its_members():
     state = train.begin(together, 0, {}, 0)
     keys = np.array(jax.random.key_data(state.key))  # copies: the state is donated below
     embedding = np.array(state.params['policy']['embedding'])
-    _, metrics = train.make_dispatch(together, together.stages[0])(state, None)
+    _, metrics = together.stages[0].program.dispatch(state, None)
   for seed in range(3):
     alone = make_run('mesh.data=1', f'seed={seed}')
     with jax.set_mesh(alone.mesh):
       member = train.begin(alone, 0, {}, 0)
       np.testing.assert_array_equal(jax.random.key_data(member.key), keys[seed])
       np.testing.assert_allclose(member.params['policy']['embedding'], embedding[seed], rtol=1e-6)
-      _, one = train.make_dispatch(alone, alone.stages[0])(member, None)
+      _, one = alone.stages[0].program.dispatch(member, None)
     chex.assert_trees_all_close(one, jax.tree.map(lambda x, i=seed: x[i], metrics), rtol=1e-4, atol=1e-6)
 
 
 def test_a_reference_is_a_copy_of_the_policy_at_the_start_of_the_stage():
   config = configs.load(QUICKSTART).unlock()
   config.slow.reference = 'policy'
-  run = configs.build(config.lock())
+  run = build(config.lock())
   with jax.set_mesh(run.mesh):
     state = train.begin(run, 1, train.begin(run, 0, {}, 0).models, 5)
   chex.assert_trees_all_equal(state.slow['reference'], state.params['policy'])

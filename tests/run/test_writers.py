@@ -96,10 +96,10 @@ def test_a_broken_line_in_the_middle_is_an_error_that_names_it(tmp_path):
 
 def test_rows_have_step_and_stage_first_and_then_sorted_names(tmp_path):
   writer = writers.MetricsWriter(tmp_path, resume_step=-1)
-  writer.write(12, 'grpo', {'reward/mean': 0.5, 'eval/accuracy': 1.0, 'count': 3})
+  writer.write(12, 'grpo', {'reward/mean': 0.5, 'eval/x/accuracy': 1.0, 'count': 3})
   writer.close()
   text = (tmp_path / 'metrics.jsonl').read_text()
-  assert text == '{"step": 12, "stage": "grpo", "count": 3, "eval/accuracy": 1.0, "reward/mean": 0.5}\n'
+  assert text == '{"step": 12, "stage": "grpo", "count": 3, "eval/x/accuracy": 1.0, "reward/mean": 0.5}\n'
 
 
 def test_numbers_come_back_exactly_and_are_written_shortly(tmp_path):
@@ -182,7 +182,7 @@ def test_tensorboard_forgets_what_a_resumed_run_does_again(tmp_path, torn_bytes)
 def test_a_killed_process_loses_nothing_that_it_flushed(tmp_path):
   program = f"""
 import os, signal
-from rlx import writers
+from rlx.run import writers
 writer = writers.MetricsWriter({str(tmp_path)!r}, resume_step=-1)
 for step in range(50):
   writer.write(step, 'sft', {{'a': 0.5}})
@@ -198,7 +198,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_importing_the_module_does_not_import_tensorboard():
-  program = "import sys; from rlx import writers; sys.exit('tensorboardX' in sys.modules)"
+  program = "import sys; from rlx.run import writers; sys.exit('tensorboardX' in sys.modules)"
   subprocess.run([sys.executable, '-c', program], check=True)
 
 

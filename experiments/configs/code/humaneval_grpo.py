@@ -22,12 +22,12 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of `sft/gsm8k.py`."""
   data = 'experiments/data/programs'
   config = gsm8k_grpo.get_config(arg, train=f'{data}_train.jsonl', held_out=f'{data}_test.jsonl')
-  config.data.columns = {'prompt': '{prompt}', 'completion': '{canonical_solution}'}
-  config.data.max_prompt_tokens = 512
+  config.task.columns = {'prompt': '{prompt}', 'completion': '{canonical_solution}'}
+  config.task.max_prompt_tokens = 512
   config.score.packed_columns = 1024
   config.reward.functions = {
       'tests': {
-          'name': 'rlx.rewards.code.humaneval',
+          'name': 'code.humaneval',
           'weight': 1.0,
           'timeout_seconds': 5.0,
           'memory_bytes': 2**29,
@@ -35,6 +35,6 @@ def get_config(arg: str = '') -> ConfigDict:
       },
   }
   config.reward.rows_per_call = 1  # a program that hangs costs its row alone
-  config.eval.accuracy = 'tests'
-  config.eval.problems //= 2  # each is a program to run
+  config.evals.held_out.accuracy = 'tests'
+  config.evals.held_out.problems //= 2  # each is a program to run
   return config

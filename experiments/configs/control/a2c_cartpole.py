@@ -24,8 +24,8 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
   config.optimizer.update(learning_rate=3e-3, decay_steps=2000)
-  config.eval.every = 200
+  config.evals.episodes.every = 200
   config.checkpoint.every = 1000
   if parse_arg(arg, smoke=False).smoke:
-    config.steps, config.eval.every, config.checkpoint.every = 4, 2, 2
+    config.steps, config.evals.episodes.every, config.checkpoint.every = 4, 2, 2
   return config

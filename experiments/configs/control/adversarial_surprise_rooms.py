@@ -19,12 +19,12 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = ppo_cartpole.get_config(arg)
   config.env = {
-      'name': 'rlx.algorithms.control.adversarial_surprise.taking_turns',
+      'name': 'taking_turns',
       'explore_steps': 10,
       'control_steps': 8,
       'rounds': 1,
       'env': {
-          'name': 'rlx.envs.control.noisy_rooms.noisy_rooms',
+          'name': 'noisy_rooms',
           'num_rooms': 4,
           'hall': 2,
           'noise': 24,
@@ -32,7 +32,7 @@ def get_config(arg: str = '') -> ConfigDict:
       },
   }
   config.models.policy = {
-      'name': 'rlx.algorithms.control.adversarial_surprise.players', 'hidden': (), 'activation': 'tanh',
+      'name': 'players', 'hidden': (), 'activation': 'tanh',
   }
   config.models.value = {'name': 'state_value', 'hidden': (32,), 'activation': 'tanh'}
   config.rollout.update(num_envs=32, num_steps=18)  # one game each
@@ -40,7 +40,8 @@ def get_config(arg: str = '') -> ConfigDict:
   config.optimizer.update(learning_rate=1e-2, decay_steps=0)
   config.steps = 4 if parse_arg(arg, smoke=False).smoke else 300
   # Sampled: where a player is content with either of two actions, its mode says little.
-  config.eval.update(name='sampled_episodes', max_steps=18)
+  config.evals.episodes.update(name='sampled_episodes', max_steps=18)
+  config.log.headline = 'eval/episodes/room_3'  # the share of games that come to the last room
   if parse_arg(arg, smoke=False).smoke:
     config.rollout.update(num_envs=8)
   return config

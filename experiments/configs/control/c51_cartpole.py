@@ -18,7 +18,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = dqn_cartpole.get_config(arg)
   atoms = {'num_atoms': 51, 'low': 0.0, 'high': 100.0}  # returns of 1 a step at γ = 0.99
   config.models.policy = {
-      'name': 'rlx.algorithms.control.c51.greedy_on_atoms',
+      'name': 'greedy_on_atoms',
       'hidden': (64, 64),
       'activation': 'relu',
       'epsilon': 0.1,

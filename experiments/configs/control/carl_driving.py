@@ -2,7 +2,7 @@
 
 The reward is that of the environment `driving`: progress along the route, multiplied by a factor for each
 fault; accidents end the episode. The rival, `rival=shaped`, is the same PPO on `shaped_driving`, which adds
-up progress, position, heading and nearness. Both are measured by `eval/route_completion`.
+up progress, position, heading and nearness. Both are measured by `eval/episodes/route_completion`.
 
 Paper: Jaeger et al., 2025, https://arxiv.org/abs/2504.17838
 
@@ -31,6 +31,7 @@ def get_config(arg: str = '') -> ConfigDict:
     config.updates.minibatches = 2  # of 4096 transitions
     config.steps = 300
     config.optimizer.decay_steps = 2400  # updates
-    config.eval.update(max_steps=200)
+    config.evals.episodes.update(max_steps=200)
   config.algorithm.update(value_clip=100.0, entropy_coef=0.001)
+  config.log.headline = 'eval/episodes/route_completion'
   return config

@@ -16,5 +16,5 @@ from experiments.configs.control import dqn_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = dqn_cartpole.get_config(arg)
-  config.algorithm.target.name = 'rlx.algorithms.control.dqn.double_target'
+  config.algorithm.target.name = 'dqn.double_target'
   return config

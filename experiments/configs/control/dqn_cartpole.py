@@ -20,13 +20,11 @@ def get_config(arg: str = '') -> ConfigDict:
   config.models = {
       'policy': {
           'name': 'epsilon_greedy',
-          'network': {
-              'name': 'rlx.models.networks.action_values', 'hidden': (64, 64), 'activation': 'relu',
-          },
+          'network': {'name': 'action_values', 'hidden': (64, 64), 'activation': 'relu'},
           'epsilon': 0.1,
       },
   }
-  config.params, config.slow = {'policy': 'policy'}, {'target': 'policy'}
+  config.trained, config.slow = ('policy',), {'target': 'policy'}
   config.steps = 10_000  # 40,000 steps of the environment
   config.rollout = {
       'name': 'replay',
@@ -38,15 +36,16 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.algorithm = {
       'name': 'dqn',
-      'target': {'name': 'rlx.algorithms.control.dqn.max_target'},
+      'target': {'name': 'dqn.max_target'},
       'discount': 0.99,
       'huber_delta': 50.0,  # in units of returns, which reach 100
       'target_period': 200,  # updates
   }
   config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
   config.optimizer.update(learning_rate=5e-4, decay_steps=10_000, clip_norm=10.0)
-  config.eval.every, config.checkpoint.every, config.log.steps_per_dispatch = 1000, 5000, 250
+  config.evals.episodes.every, config.checkpoint.every, config.log.steps_per_dispatch = 1000, 5000, 250
   if parse_arg(arg, smoke=False).smoke:
-    config.steps, config.log.steps_per_dispatch, config.eval.every, config.checkpoint.every = 4, 2, 2, 2
+    config.steps, config.log.steps_per_dispatch = 4, 2
+    config.evals.episodes.every = config.checkpoint.every = 2
     config.rollout.update(capacity=64, warmup_steps=16, batch_size=16)
   return config

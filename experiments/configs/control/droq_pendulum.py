@@ -17,7 +17,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = redq_pendulum.get_config(arg)
   config.models.critic = {
-      'name': 'rlx.algorithms.control.droq.dropout_critics',
+      'name': 'dropout_critics',
       'num': 2,
       'hidden': (64, 64),
       'activation': 'relu',

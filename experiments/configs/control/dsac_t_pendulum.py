@@ -17,7 +17,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = sac_pendulum.get_config(arg)
   config.models.critic = {
-      'name': 'rlx.algorithms.control.dsac_t.gaussian_critics',
+      'name': 'gaussian_critics',
       'num': 2,
       'hidden': (64, 64),
       'activation': 'relu',

@@ -16,5 +16,5 @@ from experiments.configs.control import double_dqn_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = double_dqn_cartpole.get_config(arg)
-  config.models.policy.network.name = 'rlx.models.networks.dueling'
+  config.models.policy.network.name = 'dueling'
   return config

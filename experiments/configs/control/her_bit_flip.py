@@ -20,15 +20,16 @@ def get_config(arg: str = '') -> ConfigDict:
   config = parent.get_config('smoke' if arg.smoke else '')
   config.env = {'name': 'bit_flip', 'num_bits': arg.num_bits, 'max_steps': arg.num_bits}
   config.rollout.update(
-      name='rlx.rollout.control.replay.hindsight_replay',
-      relabel={'name': 'rlx.envs.control.bit_flip.relabel'},
+      name='hindsight_replay',
+      relabel={'name': 'bit_flip.relabel'},
       goal_size=arg.num_bits,
       share=arg.share,  # the authors': 4 goals in hindsight for each that was wanted
       horizon=arg.num_bits,  # a whole episode
   )
   config.algorithm.update(discount=0.98, huber_delta=1.0, target_period=50)  # the authors' discount
   config.optimizer.update(learning_rate=1e-3, decay_steps=0)  # none
-  config.eval.max_steps = arg.num_bits
+  config.evals.episodes.max_steps = arg.num_bits
+  config.log.headline = 'eval/episodes/success'
   if not arg.smoke:
     config.steps, config.checkpoint.every = 3000, 1000  # 48,000 steps of the environment
     config.rollout.update(num_envs=16, capacity=16_000, warmup_steps=1600)

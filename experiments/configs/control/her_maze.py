@@ -18,16 +18,16 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of ddpg_pendulum."""
   config = parent.get_config(arg)
   config.env = {
-      'name': 'rlx.envs.control.maze.maze', 'layout': 'u', 'starts': 'S', 'goals': 'SM.G',
+      'name': 'maze', 'layout': 'u', 'starts': 'S', 'goals': 'SM.G',
       'max_steps': MAX_STEPS,
   }
   config.rollout.update(
-      name='rlx.rollout.control.replay.hindsight_replay',
-      relabel={'name': 'rlx.envs.control.maze.relabel'},
+      name='hindsight_replay',
+      relabel={'name': 'maze.relabel'},
       goal_size=2,
       share=0.8,  # the authors': 4 goals in hindsight for each that was wanted
       horizon=MAX_STEPS,
   )
   config.models.policy.exploration_noise = 0.3
-  config.eval.max_steps = min(config.eval.max_steps, MAX_STEPS)
+  config.evals.episodes.max_steps = min(config.evals.episodes.max_steps, MAX_STEPS)
   return config

@@ -30,8 +30,8 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.updates = {'epochs': 2, 'minibatches': 4, 'microbatches': 1}  # of whole stretches
   config.optimizer.update(decay_steps=4000)
-  config.eval.every = 100
+  config.evals.episodes.every = 100
   if parse_arg(arg, smoke=False).smoke:
-    config.steps, config.eval.every = 4, 2
+    config.steps, config.evals.episodes.every = 4, 2
     config.rollout.update(num_steps=8)
   return config

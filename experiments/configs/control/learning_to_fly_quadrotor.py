@@ -27,15 +27,15 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   views = {'sensors': (0, SENSORS), 'truth': (SENSORS, SENSORS + quadrotor.NUM_PRIVILEGED)}
   for name, view in (('policy', 'sensors'), ('critic', arg.critic)):
-    network = config.models[name].copy_and_resolve_references()
-    network.name = f'rlx.models.networks.{network.name}'
     first, last = views[view]
-    config.models[name] = {'name': 'rlx.models.views.sees', 'network': network, 'first': first, 'last': last}
-  config.algorithm.update(
-      name='learning_to_fly', initial_share=0.1, curriculum_steps=10_000, **quadrotor.REWARD_COSTS
-  )
+    network = config.models[name]
+    config.models[name] = {'name': 'views.sees', 'network': network, 'first': first, 'last': last}
+  config.algorithm = {
+      'name': 'learning_to_fly', 'parent': config.algorithm, 'initial_share': 0.1,
+      'curriculum_steps': 10_000, **quadrotor.REWARD_COSTS,
+  }
   if not arg.smoke:
     config.steps = 20_000
     config.rollout.update(num_envs=2, capacity=40_000, warmup_steps=1000)
-    config.eval.update(max_steps=250, every=1000)
+    config.evals.episodes.update(max_steps=250, every=1000)
   return config

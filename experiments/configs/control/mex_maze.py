@@ -16,10 +16,11 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = dqn_cartpole.get_config(arg)
   config.env = {
-      'name': 'rlx.envs.control.maze.grid_maze', 'layout': 'stitch', 'starts': 'S', 'goals': 'G',
+      'name': 'grid_maze', 'layout': 'stitch', 'starts': 'S', 'goals': 'G',
       'max_steps': 60,
   }
-  config.algorithm.update(name='mex', discount=0.9, optimism=1e-3)
+  config.algorithm.discount = 0.9
+  config.algorithm = {'name': 'mex', 'parent': config.algorithm, 'optimism': 1e-3}
   if 'smoke' not in arg:
-    config.eval.max_steps = 60
+    config.evals.episodes.max_steps = 60
   return config

@@ -1,10 +1,11 @@
-"""One policy for all trade-offs between treasure and time; the number to raise is `eval/hypervolume`.
+"""One policy for all trade-offs between treasure and time; raise `eval/preferences/hypervolume`.
 
 The search over hyper-parameters is a sweep of this config:
 
     rlx sweep --config=experiments/configs/control/morl_treasure.py --workdir=runs/morl_hpo \\
-        --metric=eval/hypervolume --config.population.size=3 --space.optimizer.learning_rate=1e-4..2e-2:log \\
-        --space.algorithm.entropy_coef=1e-4..1e-1:log --space.algorithm.discount=0.8..0.999
+        --metric=eval/preferences/hypervolume --config.population.size=3 \\
+        --space.optimizer.learning_rate=1e-4..2e-2:log --space.algorithm.entropy_coef=1e-4..1e-1:log \\
+        --space.algorithm.discount=0.8..0.999
 
 Paper: Felten et al., 2023, https://arxiv.org/abs/2310.16487
 
@@ -22,12 +23,15 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = ppo_cartpole.get_config(arg)
   config.env = {
-      'name': 'rlx.envs.control.preferences.treasure_preferences', 'max_steps': 30,
+      'name': 'treasure_preferences', 'max_steps': 30,
       'scales': (23.7, 19.0),  # the best treasure, and the steps to it
   }
-  every = config.eval.every
-  config.eval = {
-      'name': 'rlx.evaluation.pareto.hypervolumes', 'every': every, 'objectives': ('treasure', 'time'),
-      'reference': (0.0, -30.0), 'num_preferences': 11, 'max_steps': 30,
+  every = config.evals.episodes.every
+  config.evals = {
+      'preferences': {
+          'name': 'pareto.hypervolumes', 'every': every, 'objectives': ('treasure', 'time'),
+          'reference': (0.0, -30.0), 'num_preferences': 11, 'max_steps': 30,
+      },
   }
+  config.log.headline = 'eval/preferences/hypervolume'
   return config

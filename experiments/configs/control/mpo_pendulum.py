@@ -19,8 +19,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.models.critic.num = 1
   config.models.temperature.initial = 10.0  # in units of returns
   config.models.multiplier = {'name': 'positive', 'initial': 1.0}
-  models = ('policy', 'critic', 'temperature', 'multiplier')
-  config.params = {name: name for name in models}
+  config.trained = ('policy', 'critic', 'temperature', 'multiplier')
   config.slow = {'target': 'critic', 'target_policy': 'policy'}
   config.algorithm = {
       'name': 'mpo',

@@ -16,5 +16,5 @@ from experiments.configs.control import double_dqn_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = double_dqn_cartpole.get_config(arg)
-  config.rollout.update(name='rlx.rollout.control.replay.n_step_replay', n=3, discount=0.99)
+  config.rollout.update(name='n_step_replay', n=3, discount=0.99)
   return config

@@ -27,14 +27,14 @@ def get_config(arg: str = '') -> ConfigDict:
       'policy': {'name': 'categorical', 'hidden': (64, 64), 'activation': 'tanh'},
       'value': {'name': 'state_value', 'hidden': (64, 64), 'activation': 'tanh'},
   }
-  config.params = {'policy': 'policy', 'value': 'value'}
+  config.trained = ('policy', 'value')
   config.slow = ConfigDict()
 
   config.steps = 200  # 204,800 steps of the environment
   config.stop = ConfigDict()  # none: all steps are taken
   config.rollout = {'name': 'unroll', 'num_envs': 8, 'num_steps': 128}
   config.algorithm = {
-      'name': 'ppo',
+      'name': 'control.ppo',
       'clip_low': 0.2,
       'clip_high': 0.2,
       'entropy_coef': 0.01,
@@ -57,12 +57,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'clip_norm': 0.5,
   }
 
-  config.eval = {'name': 'episodes', 'every': 20, 'episodes': 32, 'max_steps': 500}
+  config.evals = {'episodes': {'name': 'episodes', 'every': 20, 'episodes': 32, 'max_steps': 500}}
   config.checkpoint = {'every': 100, 'keep': 2}  # steps; newest ones
-  config.log = {'steps_per_dispatch': 20, 'samples': 0}  # in one program; there are no texts
+  config.log = {
+      'steps_per_dispatch': 20,  # in one program
+      'samples': 0,  # there are no texts
+      'headline': 'eval/episodes/return',
+  }
   if arg.smoke:
     config.steps, config.log.steps_per_dispatch = 4, 2
     config.rollout.update(num_envs=8, num_steps=8)
-    config.eval.update(every=2, episodes=4, max_steps=20)
+    config.evals.episodes.update(every=2, episodes=4, max_steps=20)
     config.checkpoint.every = 2
   return config

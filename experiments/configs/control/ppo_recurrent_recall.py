@@ -17,8 +17,8 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = ppo_cartpole.get_config(arg)
   config.env = {'name': 'recall', 'num_steps': 8}
-  config.models = {'policy': {'name': 'rlx.models.recurrent.gru', 'size': 32}}
-  config.params = {'policy': 'policy'}
+  config.models = {'policy': {'name': 'recurrent.gru', 'size': 32}}
+  config.trained = ('policy',)
   config.rollout = {'name': 'recurrent', 'num_envs': 32, 'num_steps': 16}
   config.algorithm = {
       'name': 'ppo_recurrent',
@@ -30,5 +30,5 @@ def get_config(arg: str = '') -> ConfigDict:
       'lambda_': 0.95,
   }
   config.optimizer.learning_rate = 3e-3
-  config.eval.name, config.eval.max_steps = 'rlx.evaluation.recurrent.episodes', 8
+  config.evals.episodes.name, config.evals.episodes.max_steps = 'recurrent.episodes', 8
   return config

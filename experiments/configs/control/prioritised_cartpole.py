@@ -16,7 +16,5 @@ from experiments.configs.control import double_dqn_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = double_dqn_cartpole.get_config(arg)
-  config.rollout.update(
-      name='rlx.rollout.control.replay.prioritised_replay', alpha=0.6, beta=0.4, n=1, discount=0.99
-  )
+  config.rollout.update(name='prioritised_replay', alpha=0.6, beta=0.4, n=1, discount=0.99)
   return config

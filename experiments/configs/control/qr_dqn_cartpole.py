@@ -17,7 +17,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = dqn_cartpole.get_config(arg)
   config.models.policy = {
-      'name': 'rlx.algorithms.control.qr_dqn.greedy_on_quantiles',
+      'name': 'greedy_on_quantiles',
       'hidden': (64, 64),
       'activation': 'relu',
       'epsilon': 0.1,

@@ -17,11 +17,6 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = redq_pendulum.get_config(arg)
   config.models.critic.layer_norm = True
-  online = config.rollout.to_dict()
   config.data = {'name': 'random', 'num_envs': 10, 'num_steps': 200, 'discount': 0.99, 'seed': 0}
-  config.rollout = {
-      'name': 'mixed',
-      'online': {**online, 'name': 'rlx.rollout.control.replay.replay'},
-      'share': 0.5,
-  }
+  config.rollout = {'name': 'mixed', 'online': config.rollout.to_dict(), 'share': 0.5}
   return config

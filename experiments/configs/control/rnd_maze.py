@@ -19,16 +19,14 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False, spread=0.0)
   config = ppo_cartpole.get_config('smoke' if arg.smoke else '')
   config.env = {
-      'name': 'rlx.envs.control.maze.grid_maze', 'layout': 'stitch', 'starts': 'S', 'goals': 'G',
+      'name': 'grid_maze', 'layout': 'stitch', 'starts': 'S', 'goals': 'G',
       'max_steps': 60,
   }
   features = {'name': 'outputs_of', 'num': 16, 'hidden': (64,), 'activation': 'relu'}
   config.models.update(bonus_value=config.models.value, predictor=features, target=features)
-  config.params = {
-      'policy': 'policy', 'value': 'value', 'bonus_value': 'bonus_value', 'predictor': 'predictor',
-  }
+  config.trained = ('policy', 'value', 'bonus_value', 'predictor')
   config.slow = {'target': 'target'}
   config.algorithm.update(name='rnd', bonus_coef=1.0, bonus_discount=0.95, spread=arg.spread)
   if not arg.smoke:
-    config.eval.max_steps = 60
+    config.evals.episodes.max_steps = 60
   return config

@@ -13,7 +13,7 @@ from experiments.configs.control import ppo_cartpole
 from rlx.config import parse_arg
 
 LENGTH = 3  # stones that make a row
-EXPLANATIONS = {'name': 'rlx.envs.control.connect.explanations'}
+EXPLANATIONS = {'name': 'connect.explanations'}
 WORTHS = (1.0, 0.5, 0.5, 0.0, -1.0, -1.0)  # of `connect.CONCEPTS`, in units of games won
 
 
@@ -24,7 +24,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.stages = ('explaining', 'main')
   config.env = {'name': 'connect', 'rows': 4, 'columns': 5, 'length': LENGTH, 'sight': 1.0}
   config.models.explainer = {
-      'name': 'rlx.models.joint.joint',
+      'name': 'joint',
       'explanations': dict(EXPLANATIONS),
       'hidden': (128,),
       'size': 32,
@@ -36,19 +36,19 @@ def get_config(arg: str = '') -> ConfigDict:
       'stop': ConfigDict(),  # none
       'rollout': {'name': 'unroll', 'num_envs': 32, 'num_steps': 8},  # of a policy that has learnt nothing
       'algorithm': {
-          'name': 'rlx.algorithms.control.state2explanation.explaining',
-          'concepts': {'name': 'rlx.envs.control.connect.concepts', 'length': LENGTH},
+          'name': 'state2explanation.explaining',
+          'concepts': {'name': 'connect.concepts', 'length': LENGTH},
           'explanations': dict(EXPLANATIONS),
       },
       'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1},
       'optimizer': {**config.optimizer.to_dict(), 'learning_rate': 3e-3, 'decay_steps': 4000},
-      'params': {'explainer': 'explainer'},
+      'trained': ('explainer',),
       'slow': {'policy': 'policy'},
   }
   config.slow = {'explainer': 'explainer'}
   config.reward = {'name': 'explained', 'explanations': dict(EXPLANATIONS), 'worths': WORTHS}
-  config.algorithm.name = 'state2explanation'
-  config.eval.max_steps = 20
+  config.algorithm = {'name': 'state2explanation', 'parent': config.algorithm}
+  config.evals.episodes.max_steps = 20
   if arg.smoke:
     config.explaining.steps = 4
   return config

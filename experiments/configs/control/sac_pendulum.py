@@ -30,7 +30,7 @@ def get_config(arg: str = '') -> ConfigDict:
       },
       'temperature': {'name': 'positive', 'initial': 1.0},
   }
-  config.params = {'policy': 'policy', 'critic': 'critic', 'temperature': 'temperature'}
+  config.trained = ('policy', 'critic', 'temperature')
   config.slow = {'target': 'critic'}
 
   config.steps = 4500  # of the environment, after 500 random ones
@@ -58,12 +58,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'clip_norm': 1e9,  # none
   }
 
-  config.eval = {'name': 'episodes', 'every': 500, 'episodes': 16, 'max_steps': 200}
+  config.evals = {'episodes': {'name': 'episodes', 'every': 500, 'episodes': 16, 'max_steps': 200}}
   config.checkpoint = {'every': 2500, 'keep': 2}  # steps; newest ones
-  config.log = {'steps_per_dispatch': 250, 'samples': 0}  # in one program; there are no texts
+  config.log = {
+      'steps_per_dispatch': 250,  # in one program
+      'samples': 0,  # there are no texts
+      'headline': 'eval/episodes/return',
+  }
   if arg.smoke:
     config.steps, config.log.steps_per_dispatch = 4, 2
     config.rollout.update(capacity=64, warmup_steps=16, batch_size=16)
-    config.eval.update(every=2, episodes=4, max_steps=20)
+    config.evals.episodes.update(every=2, episodes=4, max_steps=20)
     config.checkpoint.every = 2
   return config

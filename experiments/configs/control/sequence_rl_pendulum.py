@@ -18,19 +18,17 @@ LENGTH = 8  # steps
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = sac_pendulum.get_config(arg)
-  config.models.policy = {
-      'name': 'rlx.algorithms.control.sequence_rl.gru_sequence',
-      'size': 64,
-      'hidden': (64,),
-      'activation': 'relu',
+  config.models.planner = {'name': 'gru_planner', 'size': 64, 'hidden': (64,), 'activation': 'relu'}
+  config.models.head = {'name': 'gaussian_head', 'size': 64}
+  config.models.policy = {'name': 'sequence'}  # of these two
+  config.models.dynamics = {'name': 'dynamics.ensemble', 'num': 1, 'hidden': (64, 64), 'activation': 'relu'}
+  config.trained = ('planner', 'head', 'critic', 'temperature', 'dynamics')
+  config.rollout.update(name='sequences', length=LENGTH)
+  config.algorithm = {'name': 'sequence_rl', 'parent': config.algorithm, 'length': LENGTH}
+  config.evals = {
+      'periods': {**config.evals.episodes, 'name': 'decision_periods', 'periods': (4, 5, 8)},
   }
-  config.models.dynamics = {
-      'name': 'rlx.models.dynamics.ensemble', 'num': 1, 'hidden': (64, 64), 'activation': 'relu',
-  }
-  config.params.dynamics = 'dynamics'
-  config.rollout.update(name='rlx.algorithms.control.sequence_rl.sequences', length=LENGTH)
-  config.algorithm.update(name='sequence_rl', length=LENGTH)
-  config.eval.update(name='rlx.algorithms.control.sequence_rl.decision_periods', periods=(4, 5, 8))
+  config.log.headline = 'eval/periods/score'
   if parse_arg(arg, smoke=False).smoke:
-    config.eval.periods = (2,)
+    config.evals.periods.periods = (2,)
   return config

@@ -27,30 +27,29 @@ def get_config(arg: str = '') -> ConfigDict:
       'distance_cost': 0.02, 'press_cost': 0.02,
   }
   shape = {'hidden': (64, 64), 'activation': 'tanh'}
-  actor = {'name': 'rlx.models.networks.gaussian', **shape, 'initial_log_std': -0.5}
-  critic = {'name': 'rlx.models.networks.state_value', **shape}
+  actor = {'name': 'gaussian', **shape, 'initial_log_std': -0.5}
+  critic = {'name': 'state_value', **shape}
   felt, true = (0, FELT), (FELT, FELT + tactile.NUM_PRIVILEGED)
   config.models = {
-      name: {'name': 'rlx.models.views.sees', 'network': dict(network), 'first': first, 'last': last}
+      name: {'name': 'views.sees', 'network': dict(network), 'first': first, 'last': last}
       for name, network, (first, last) in (
           ('policy', actor, felt), ('value', critic, true), ('teacher', actor, true)
       )
   }
-  plain = config.algorithm.copy_and_resolve_references()
-  plain.update(entropy_coef=0.0)
-  name = 'rlx.algorithms.control.tacsl'
+  config.algorithm.entropy_coef = 0.0
+  of_the_teacher = {'names': {'policy': 'teacher'}}
   config.teaching = {
       'steps': config.steps,
       'stop': ConfigDict(),  # none
-      'rollout': {**config.rollout.to_dict(), 'name': f'{name}.teacher_unroll'},
-      'algorithm': {**plain.to_dict(), 'name': f'{name}.teaching'},
+      'rollout': {**config.rollout.to_dict(), **of_the_teacher},
+      'algorithm': {**config.algorithm.to_dict(), **of_the_teacher},
       'updates': config.updates.to_dict(),
       'optimizer': config.optimizer.to_dict(),
-      'params': {'teacher': 'teacher', 'value': 'value'},
+      'trained': ('teacher', 'value'),
       'slow': {'policy': 'policy'},
   }
-  config.algorithm = {**plain.to_dict(), 'name': 'tacsl', 'teacher_coef': arg.teacher}
+  config.algorithm = {'name': 'tacsl', 'parent': config.algorithm, 'teacher_coef': arg.teacher}
   config.slow = {'teacher': 'teacher'}
   if not arg.smoke:
-    config.eval.max_steps = 40
+    config.evals.episodes.max_steps = 40
   return config

@@ -24,7 +24,7 @@ def get_config(arg: str = '') -> ConfigDict:
           'name': 'critics', 'num': 2, 'hidden': (64, 64), 'activation': 'relu', 'layer_norm': False,
       },
   }
-  config.params = {'policy': 'policy', 'critic': 'critic'}
+  config.trained = ('policy', 'critic')
   config.slow = {'target': 'critic', 'target_policy': 'policy'}
   config.algorithm = {
       'name': 'td3',

@@ -20,11 +20,11 @@ def get_config(arg: str = '') -> ConfigDict:
       'goal': (0.7, 0.7), 'obstacles': (),
   }
   config.reward = {
-      'name': 'rlx.rewards.program.shaped',
+      'name': 'program.shaped',
       'text': '-maximum(abs(position[0] - 0.7), abs(position[1] - 0.7)) - 0.01 * sum(action ** 2)',
       'columns': {'position': ('next_observations', 0, 2), 'action': ('actions', 0, 2)},
   }
-  config.algorithm.name = 'text2reward'
+  config.algorithm = {'name': 'text2reward', 'parent': config.algorithm}
   if 'smoke' not in arg:
-    config.eval.max_steps = 100
+    config.evals.episodes.max_steps = 100
   return config

@@ -16,8 +16,8 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = brpo_chain.get_config(arg)
   config.reward = {
-      'name': 'rlx.envs.chain.criticised',
-      'modulus': config.data.get_ref('modulus'),
+      'name': 'toys.criticised',
+      'modulus': config.task.get_ref('modulus'),
       'votes': 4,
       'error_rate': 0.1,  # a critique and step
   }
@@ -25,7 +25,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'capo',
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'kl_coef': 0.0,
+      'kl': {'name': 'no_kl'},
       'outcome_weight': 2.0,  # our choice, as is the next
       'process_weight': 1.0,
       'min_votes': 3,  # the majority of four

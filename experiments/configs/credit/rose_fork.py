@@ -17,7 +17,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = tempo_fork.get_config(arg)
   config.rollout = {
-      'name': 'rlx.rollout.tree.explore',
+      'name': 'tree.explore',
       'batch_size': config.rollout.batch_size,
       'group_size': 8,
       'first_rows': 2,  # a prompt
@@ -29,7 +29,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'rose',
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'kl_coef': 0.0,  # 0.001 in the paper
+      'kl': {'name': 'no_kl'},  # 0.001 in the paper
       'length_power': 0.5,
       'length': config.decoding.max_tokens,
   }

@@ -18,7 +18,7 @@ def get_config(arg: str = '') -> ConfigDict:
   parse_arg(arg, smoke=False)
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
-  config.data = {
+  config.task = {
       'name': 'fork',
       'choices': 8,  # what the decision is among
       'length': 4,  # digits of a prompt, of which the first counts
@@ -27,7 +27,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'letters': 4,
       'held_out_share': 0.1,
   }
-  config.sft.data = config.data
+  config.sft.task = config.task
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 8  # all of them, and the end token
-  config.algorithm = {'name': 'tempo', 'clip_low': 0.2, 'clip_high': 0.2, 'kl_coef': 0.0}
+  config.algorithm = {'name': 'tempo', 'clip_low': 0.2, 'clip_high': 0.2, 'kl': {'name': 'no_kl'}}
   return config

@@ -17,7 +17,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
   config.rollout = {
-      'name': 'rlx.rollout.tree.segments',
+      'name': 'tree.segments',
       'batch_size': config.rollout.batch_size,
       'group_size': 8,
       'segment_tokens': 1,

@@ -18,7 +18,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.population.size = 3
   rows = config.rollout.batch_size
   config.rollout = {
-      'name': 'rlx.rollout.rounds.within_band',
+      'name': 'rounds.within_band',
       'batch_size': rows,
       'group_size': 8,
       'num_slots': 0,

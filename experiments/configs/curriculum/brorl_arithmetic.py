@@ -16,6 +16,6 @@ from experiments.configs.curriculum import mopps_arithmetic
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
   config = mopps_arithmetic.get_config(arg)
-  config.rollout.scores = {'name': 'rlx.controllers.prompts.everywhere'}
+  config.rollout.scores = {'name': 'controllers.prompts.everywhere'}
   config.rollout.num_prompts = max(config.rollout.batch_size // 128, 1)
   return config

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 from experiments.configs.quickstart import arithmetic
 from rlx.config import parse_arg
 
-STAGE = ('stop', 'rollout', 'reward', 'algorithm', 'updates', 'optimizer', 'params', 'slow')
+STAGE = ('stop', 'rollout', 'reward', 'algorithm', 'updates', 'optimizer', 'trained', 'slow')
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -25,22 +25,17 @@ def get_config(arg: str = '') -> ConfigDict:
   steps = config.steps
   sums = _domain(0, 9, '+')
   differences = _domain(0, 9, '-')
-  config.sft.data = {
+  config.sft.task = {
       'name': 'mixture',
-      'first': {
-          'name': 'rlx.envs.mixture.mixture',
-          'first': _bound(sums),
-          'second': _bound(differences),
-          'shares': (1, 1),
-      },
-      'second': _bound(config.data),
+      'first': {'name': 'mixture', 'first': sums, 'second': differences, 'shares': (1, 1)},
+      'second': config.task,
       'shares': (2, 1),
   }
   for name, domain in (('sums', sums), ('differences', differences)):
     config[name] = {
         **{section: config[section] for section in STAGE},
         'steps': max(steps // 3, config.log.steps_per_dispatch),
-        'data': domain,
+        'task': domain,
         'decoding': {**config.decoding, 'max_tokens': 3},  # two characters and the end token
     }
   config.stages = ('sft', 'sums', 'differences', 'main')
@@ -55,8 +50,3 @@ def _domain(low: int, high: int, operators: str) -> dict:
       'operators': operators,
       'held_out_share': 0.1,  # of all problems, never trained on
   }
-
-
-def _bound(domain) -> dict:
-  """The same where a name is taken from the top: inside of another section."""
-  return {**domain, 'name': 'rlx.envs.arithmetic.arithmetic'}

@@ -15,10 +15,10 @@ from experiments.configs.curriculum import nurl_skills
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of `nurl_skills.py` (`smoke`, `steps`, here of the longest problems)."""
   config = nurl_skills.get_config(arg)
-  config.data.min_steps = 1
+  config.task.min_steps = 1
   rows = config.rollout.batch_size
   config.rollout = {
-      'name': 'rlx.rollout.restructure.restructured',
+      'name': 'restructured',
       'batch_size': rows,
       'group_size': 8,
       'num_slots': 0,
@@ -28,14 +28,14 @@ def get_config(arg: str = '') -> ConfigDict:
       'hard_max': 0.3,  # accuracy of a group; the authors' code
       'medium_max': 0.7,  # the authors' code
   }
-  config.sft.data.min_steps = 1
+  config.sft.task.min_steps = 1
   config.sft.rollout.forms = ('', 'hinted', 'decomposed')
   config.slow = {'reference': 'policy'}
   config.algorithm = {
       'name': 'clpo',
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'kl_coef': 1e-3,  # the authors' code
+      'kl': {'name': 'kl_in_loss', 'coef': 1e-3},  # the authors' code
       'hard_scale': 0.5,  # the authors' code
   }
   return config

@@ -16,14 +16,14 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of `nurl_skills.py` (`smoke`, `steps`)."""
   config = nurl_skills.get_config(arg)
   sizes = {name: config.rollout[name] for name in ('batch_size', 'group_size', 'num_slots', 'num_retried')}
-  config.rollout = {'name': 'rlx.rollout.inject.rethought', **sizes}
+  config.rollout = {'name': 'inject.rethought', **sizes}
   config.sft.rollout.forms = ('', 'decomposed', 'refined')
-  config.sft.data = config.data  # both ways of answering begin somewhere, as in the paper
+  config.sft.task = config.task  # both ways of answering begin somewhere, as in the paper
   config.algorithm = {
       'name': 'cog_rethinker',
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'kl_coef': 0.0,
+      'kl': {'name': 'no_kl'},
       'sft_coef': 1.0,
   }
   return config

@@ -16,16 +16,16 @@ from experiments.configs.curriculum import mopps_arithmetic
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
   config = mopps_arithmetic.get_config(arg)
-  same = ('stop', 'data', 'decoding', 'reward', 'algorithm', 'updates', 'optimizer', 'params', 'slow')
+  same = ('stop', 'task', 'decoding', 'reward', 'algorithm', 'updates', 'optimizer', 'trained', 'slow')
   config.broad = {
       **{name: config[name] for name in same},
       'steps': config.steps // 2,
       'rollout': config.rollout.copy_and_resolve_references(),
   }
-  config.broad.rollout.scores = {'name': 'rlx.controllers.prompts.everywhere'}
+  config.broad.rollout.scores = {'name': 'controllers.prompts.everywhere'}
   config.stages = ('sft', 'broad', 'main')
   config.steps //= 2
   config.rollout.num_prompts = max(config.rollout.batch_size // 64, 1)
   config.rollout.num_problems = 256  # of the second stage: a small set
-  config.rollout.scores = {'name': 'rlx.controllers.prompts.hard_focus', 'unseen': 0.0}
+  config.rollout.scores = {'name': 'controllers.prompts.hard_focus', 'unseen': 0.0}
   return config

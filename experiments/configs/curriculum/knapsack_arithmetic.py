@@ -15,9 +15,9 @@ from experiments.configs.curriculum import mopps_arithmetic
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
   config = mopps_arithmetic.get_config(arg)
-  config.rollout.scores = {'name': 'rlx.controllers.prompts.everywhere'}
+  config.rollout.scores = {'name': 'controllers.prompts.everywhere'}
   config.rollout.allocate = {
-      'name': 'rlx.controllers.allocation.knapsack',
+      'name': 'controllers.allocation.knapsack',
       'low': 2,
       'high': min(64, config.rollout.batch_size // 2),
   }

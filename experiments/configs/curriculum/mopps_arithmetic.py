@@ -18,15 +18,15 @@ def get_config(arg: str = '') -> ConfigDict:
   config.population.size = 3
   rows = config.rollout.batch_size
   config.rollout = {
-      'name': 'rlx.rollout.curriculum.curriculum',
+      'name': 'curriculum',
       'num_problems': 2048,  # with numbers
       'batch_size': rows,
       'num_prompts': rows // 8,
       'num_slots': 0,
-      'scores': {'name': 'rlx.controllers.prompts.thompson', 'target': 0.5, 'value': 0.5, 'strength': 2.0},
-      'draw': {'name': 'rlx.controllers.prompts.highest'},
-      'allocate': {'name': 'rlx.controllers.allocation.uniform'},
-      'length': {'name': 'rlx.controllers.schedules.constant', 'value': config.decoding.max_tokens},
+      'scores': {'name': 'controllers.prompts.thompson', 'target': 0.5, 'value': 0.5, 'strength': 2.0},
+      'draw': {'name': 'controllers.prompts.highest'},
+      'allocate': {'name': 'controllers.allocation.uniform'},
+      'length': {'name': 'controllers.schedules.constant', 'value': config.decoding.max_tokens},
       'keep': 0.8,  # of the counts, each time a problem is seen
       'prior_rate': 0.5,
       'prior_strength': 2.0,  # samples

@@ -17,9 +17,9 @@ def get_config(arg: str = '') -> ConfigDict:
   config = nurl_skills.get_config(arg)
   sizes = {name: config.rollout[name] for name in ('batch_size', 'group_size', 'num_slots', 'num_retried')}
   config.rollout = {
-      'name': 'rlx.rollout.inject.self_hinted',
+      'name': 'inject.self_hinted',
       **sizes,
-      'hint_tokens': config.data.max_steps - 1,  # an answer has one more
+      'hint_tokens': config.task.max_steps - 1,  # an answer has one more
       'kept_rows': 1,
   }
   return config

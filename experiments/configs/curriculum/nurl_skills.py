@@ -19,7 +19,7 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False, steps=5)
   config = arithmetic.get_config('smoke' if arg.smoke else '', steps=600)
   config.population.size = 3
-  config.data = {
+  config.task = {
       'name': 'skills',
       'modulus': 10,
       'num_skills': 6,
@@ -30,7 +30,7 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.decoding.max_tokens = config.sft.decoding.max_tokens = arg.steps + 1
   config.rollout = {
-      'name': 'rlx.rollout.inject.hinted',
+      'name': 'inject.hinted',
       'batch_size': config.rollout.batch_size,
       'group_size': 8,
       'num_slots': 0,
@@ -39,10 +39,10 @@ def get_config(arg: str = '') -> ConfigDict:
       'kept_rows': 1,  # one row of a group is without the hint, as in the paper
   }
   # Policies that know how to use a hint, and hardly anything else.
-  config.sft.data = {**config.data, 'used': (0, 1, 2)}
+  config.sft.task = {**config.task, 'used': (0, 1, 2)}
   config.sft.stop.at_least = 0.02
   config.sft.rollout = {
-      'name': 'rlx.rollout.inject.lessons',
+      'name': 'inject.lessons',
       'batch_size': config.sft.rollout.batch_size,
       'forms': ('', 'hinted', 'asking'),
   }

@@ -18,7 +18,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.population.size = 3
   rows = config.rollout.batch_size // 2  # what is trained on; up to twice as many are sampled
   config.rollout = {
-      'name': 'rlx.rollout.rounds.until_settled',
+      'name': 'rounds.until_settled',
       'batch_size': rows,
       'group_size': 8,
       'num_slots': 0,
@@ -27,5 +27,5 @@ def get_config(arg: str = '') -> ConfigDict:
       'positives_min': 4,
       'negatives_min': 4,
   }
-  config.algorithm = {'name': 'rlx.algorithms.presets.reinforce_ada', 'clip_low': 0.2, 'clip_high': 0.28}
+  config.algorithm = {'name': 'presets.reinforce_ada', 'clip_low': 0.2, 'clip_high': 0.28}
   return config

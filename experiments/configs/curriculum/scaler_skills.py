@@ -15,9 +15,9 @@ from experiments.configs.curriculum import nurl_skills
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of `nurl_skills.py` (`smoke`, `steps`, here of the longest problems)."""
   config = nurl_skills.get_config(arg)
-  config.data.min_steps = 1
+  config.task.min_steps = 1
   config.rollout = {
-      'name': 'rlx.rollout.generators.adaptive',
+      'name': 'generators.adaptive',
       'batch_size': config.rollout.batch_size,
       'group_size': 8,
       'num_slots': 0,
@@ -29,7 +29,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'min_rise': 0.1,  # operations
       'patience': 60,  # steps
   }
-  config.sft.data = config.data
+  config.sft.task = config.task
   config.sft.rollout.forms = ('',)
   config.sft.stop.at_least = 0.1
   return config

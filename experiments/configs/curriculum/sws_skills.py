@@ -18,16 +18,16 @@ def get_config(arg: str = '') -> ConfigDict:
   config = nurl_skills.get_config(arg)
   groups = config.rollout.batch_size // 8
   config.rollout = {
-      'name': 'rlx.rollout.synthesis.synthesised',
+      'name': 'synthesised',
       'num_problems': 512,  # seeds
       'batch_size': config.rollout.batch_size,
       'group_size': 8,
       'num_slots': 0,
       'num_synthetic': groups // 2,  # problems of a batch
-      'min_steps': config.data.min_steps,
-      'max_steps': config.data.max_steps,
+      'min_steps': config.task.min_steps,
+      'max_steps': config.task.max_steps,
       'failures': {
-          'name': 'rlx.controllers.prompts.persistent_failures',
+          'name': 'controllers.prompts.persistent_failures',
           'best_below': 0.5,  # the paper's
           'min_tries': 16,  # samples of a seed
       },

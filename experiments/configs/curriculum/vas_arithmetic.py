@@ -17,13 +17,13 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
   config = mopps_arithmetic.get_config(arg)
   config.rollout.scores = {
-      'name': 'rlx.controllers.prompts.by_variance_and_entropy',
+      'name': 'controllers.prompts.by_variance_and_entropy',
       'variance_coef': 1.0,
       'diversity_coef': 0.1,
       'unseen': 0.5,
   }
   config.rollout.draw = {
-      'name': 'rlx.controllers.prompts.mixed',
+      'name': 'controllers.prompts.mixed',
       'num_weighted': config.rollout.num_prompts * 3 // 4,
   }
   return config

@@ -4,7 +4,7 @@
 
 Paper: https://arxiv.org/abs/2302.14003. A policy of 30 % is taught first and then stays as it is; its
 rectifier begins with its first block and learns from rows that it caps itself. `reward/mean` is how many of
-those end well; `eval/accuracy` is that of the policy alone, which does not change.
+those end well; `eval/held_out/accuracy` is that of the policy alone, which does not change.
 
 Result: not run yet.
 """
@@ -19,11 +19,11 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config(arg, steps=400)
   config.population.size = 3
   config.sft.stop.at_least = 0.3
-  config.drafter = {'num_layers': 1}  # the shape of the rectifier
-  config.params = {'rectifier': 'drafter'}
-  config.slow = {'policy': 'transformer'}  # handed on by the stage before
+  config.models.rectifier = {'name': 'drafter', 'num_layers': 1}  # the policy's first block, at the start
+  config.trained = ('rectifier',)
+  config.slow = {'policy': 'policy'}  # as the stage before hands it on
   config.rollout = {
-      'name': 'rlx.rollout.deadend.completions',
+      'name': 'deadend.completions',
       'batch_size': config.rollout.batch_size,
       'group_size': 8,
   }

@@ -18,11 +18,15 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
-  config.hybrid = {'r_min': 0.98, 'r_max': 0.999}  # share of the token when the gate is widest, at the start
-  config.params = config.sft.params = {'policy': 'hybrid'}  # SFT leaves the gate alone
+  config.models.policy = {
+      'name': 'hybrid',  # SFT leaves its gate alone
+      'decoder': config.models.policy,
+      'r_min': 0.98,  # share of the token when the gate is widest, at the start
+      'r_max': 0.999,
+  }
   config.slow = {'reference': 'policy'}
   config.rollout = {
-      'name': 'rlx.rollout.latent.completions',
+      'name': 'latent.completions',
       'batch_size': config.rollout.batch_size,
       'group_size': 8,
       'answer_start': '',  # no token ends the hybrid part
@@ -31,13 +35,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'hrpo',
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'kl_coef': 0.005,
-      'chunk_tokens': config.score.chunk_tokens,
+      'kl': {'name': 'kl_in_loss', 'coef': 0.005},
   }
-  config.eval = {
-      'name': 'rlx.rollout.latent.verified',
-      'every': config.eval.every,
-      'problems': config.eval.problems,
-      'answer_start': '',
-  }
+  config.evals.held_out.update(name='verified_with_latents', answer_start='')
   return config

@@ -16,7 +16,9 @@ from experiments.configs.math import gsm8k_grpo
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of `sft/gsm8k.py`."""
   config = gsm8k_grpo.get_config(arg)
-  config.lora = {
+  config.models.base = config.models.policy
+  config.models.policy = {
+      'name': 'lora',  # of the base
       'rank': 8,
       'alpha': 16.0,  # the update counts alpha / rank times
       'targets': 'layers/(query|key|value|attention_out|gate|up|down)',
@@ -24,8 +26,8 @@ def get_config(arg: str = '') -> ConfigDict:
       'directory': '',  # of PEFT adapters to begin from
   }
   for stage in (config.sft, config):
-    stage.params = {'adapters': 'lora'}
-    stage.slow = {'base': 'hf'}
+    stage.slow = {'base': 'base'}  # as it is
   config.optimizer.learning_rate = 1e-3  # ten times that of all weights
-  config.algorithm.kl_coef = 0.01  # costs no second copy of the weights
+  # The base is the reference: it costs no second copy of the weights.
+  config.algorithm.kl = {'name': 'kl_in_loss', 'names': {'reference': 'base'}, 'coef': 0.01}
   return config

@@ -19,7 +19,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.models.critic = {
       'name': 'critics', 'num': 2, 'hidden': (32, 32), 'activation': 'relu', 'layer_norm': True,
   }
-  config.params = {'policy': 'policy', 'critic': 'critic'}
+  config.trained = ('policy', 'critic')
   config.slow = {'target': 'critic'}
   config.algorithm = {
       'name': 'awac',

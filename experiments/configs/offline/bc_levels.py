@@ -21,25 +21,28 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing), `num_levels` (that data are of)."""
   arg = parse_arg(arg, smoke=False, num_levels=10)
   config = parent.get_config('smoke' if arg.smoke else '')
-  maze = {'name': 'rlx.envs.control.levels.levels', 'size': 5, 'max_steps': MAX_STEPS}
+  maze = {'name': 'levels', 'size': 5, 'max_steps': MAX_STEPS}
   config.env = {**maze, 'first_level': 0, 'num_levels': arg.num_levels}
   config.models.policy = {'name': 'categorical', 'hidden': (64, 64), 'activation': 'relu'}
   config.data = {  # 8000 transitions
-      'name': 'rlx.rollout.control.level_walks.wandering',
+      'name': 'level_walks.wandering',
       'random_share': 0.25,
       'num_envs': 100,
       'num_steps': 80,
       'discount': 0.9,
       'seed': 0,
   }
-  config.eval = {
-      'name': 'rlx.evaluation.levels.generalisation',
-      'every': 500,
-      'held_out': {**maze, 'first_level': 1_000_000, 'num_levels': 1000},
-      'episodes': 500,  # on training levels, and as many on held-out ones
-      'max_steps': MAX_STEPS,
+  config.evals = {
+      'levels': {
+          'name': 'levels.generalisation',
+          'every': 500,
+          'held_out': {**maze, 'first_level': 1_000_000, 'num_levels': 1000},
+          'episodes': 500,  # on training levels, and as many on held-out ones
+          'max_steps': MAX_STEPS,
+      },
   }
+  config.log.headline = 'eval/levels/held_out_return'
   if arg.smoke:
     config.data.update(num_envs=3, num_steps=10)
-    config.eval.update(every=2, episodes=4)
+    config.evals.levels.update(every=2, episodes=4)
   return config

@@ -27,10 +27,10 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False, problem='late')
   config = parent.get_config('smoke' if arg.smoke else '')
   config.env = {
-      'name': f'rlx.envs.control.near_real.{arg.problem}', 'max_steps': 100, **PROBLEMS[arg.problem],
+      'name': f'near_real.{arg.problem}', 'max_steps': 100, **PROBLEMS[arg.problem],
   }
   config.data = {
-      'name': 'rlx.envs.control.near_real.cautious',
+      'name': 'behaviours.cautious',
       'num_envs': config.data.num_envs,
       'num_steps': config.data.num_steps,
       'discount': 0.97,

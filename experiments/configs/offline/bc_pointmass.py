@@ -38,11 +38,11 @@ def get_config(arg: str = '') -> ConfigDict:
   config.models = {
       'policy': {'name': 'gaussian', 'hidden': (32, 32), 'activation': 'relu', 'initial_log_std': -1.0},
   }
-  config.params = {'policy': 'policy'}
+  config.trained = ('policy',)
   config.slow = ConfigDict()
 
   config.data = {  # 6000 transitions
-      'name': 'rlx.rollout.control.behaviours.steered',
+      'name': 'behaviours.steered',
       'goal': GOAL,
       'gain': 0.8,
       'damping': 0.8,
@@ -71,13 +71,17 @@ def get_config(arg: str = '') -> ConfigDict:
       'clip_norm': 1e9,  # none
   }
 
-  config.eval = {'name': 'episodes', 'every': 500, 'episodes': 16, 'max_steps': 100}
+  config.evals = {'episodes': {'name': 'episodes', 'every': 500, 'episodes': 16, 'max_steps': 100}}
   config.checkpoint = {'every': 1000, 'keep': 2}  # steps; newest ones
-  config.log = {'steps_per_dispatch': 250, 'samples': 0}  # in one program; there are no texts
+  config.log = {
+      'steps_per_dispatch': 250,  # in one program
+      'samples': 0,  # there are no texts
+      'headline': 'eval/episodes/return',
+  }
   if arg.smoke:
     config.steps, config.log.steps_per_dispatch = 4, 2
     config.data.update(num_envs=3, num_steps=10)
     config.rollout.update(batch_size=16)
-    config.eval.update(every=2, episodes=4, max_steps=20)
+    config.evals.episodes.update(every=2, episodes=4, max_steps=20)
     config.checkpoint.every = 2
   return config

@@ -16,5 +16,5 @@ from experiments.configs.offline import cql_pointmass as parent
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of cql_pointmass."""
   config = parent.get_config(arg)
-  config.algorithm.update({'name': 'cal_ql'})
+  config.algorithm.name = 'cal_ql'
   return config

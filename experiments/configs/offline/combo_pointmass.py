@@ -17,16 +17,19 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of mopo_pointmass."""
   config = parent.get_config(arg)
   config.rollout = {
-      'name': 'rlx.algorithms.control.combo.dreams',
+      'name': 'real_and_dreamt',
       'horizon': 5,
       'real_rows': 64,  # half of a batch
       'dreams': 13,
   }
   config.algorithm = {
       'name': 'combo',
-      'discount': 0.97,
-      'target_rate': 0.01,
-      'target_entropy': -1.5,  # nats for each number of an action
+      'parent': {
+          'name': 'sac',
+          'discount': 0.97,
+          'target_rate': 0.01,
+          'target_entropy': -1.5,  # nats for each number of an action
+      },
       'conservatism': 1.0,
       'num_actions': 4,
   }

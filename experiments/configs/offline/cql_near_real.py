@@ -17,6 +17,6 @@ from experiments.configs.offline import cql_pointmass
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of bc_near_real."""
   config, learner = parent.get_config(arg), cql_pointmass.get_config()
-  for section in ('models', 'params', 'slow', 'algorithm'):
+  for section in ('models', 'trained', 'slow', 'algorithm'):
     config[section] = learner[section]
   return config

@@ -21,13 +21,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'critics', 'num': 2, 'hidden': (32, 32), 'activation': 'relu', 'layer_norm': True,
   }
   config.models.temperature = {'name': 'positive', 'initial': 0.1}
-  config.params = {'policy': 'policy', 'critic': 'critic', 'temperature': 'temperature'}
+  config.trained = ('policy', 'critic', 'temperature')
   config.slow = {'target': 'critic'}
   config.algorithm = {
       'name': 'cql',
-      'discount': 0.97,
-      'target_rate': 0.01,
-      'target_entropy': -1.5,  # nats for each number of an action
+      'parent': {
+          'name': 'sac',
+          'discount': 0.97,
+          'target_rate': 0.01,
+          'target_entropy': -1.5,  # nats for each number of an action
+      },
       'conservatism': 1.0,
       'num_actions': 4,
   }

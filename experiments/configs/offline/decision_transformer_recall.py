@@ -21,7 +21,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.env = {'name': 'recall', 'num_steps': NUM_STEPS}
   config.models = {
       'policy': {
-          'name': 'rlx.algorithms.control.decision_transformer.causal',
+          'name': 'causal',
           'length': NUM_STEPS,
           'width': 16,
           'num_layers': 1,
@@ -34,11 +34,11 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'random', 'num_envs': 100, 'num_steps': 10 * NUM_STEPS, 'discount': 1.0, 'seed': 0,
   }
   config.rollout = {
-      'name': 'rlx.algorithms.control.decision_transformer.stretches',
+      'name': 'offline_stretches',
       'length': NUM_STEPS,
       'batch_size': 64,
   }
   config.steps, config.optimizer.learning_rate = min(config.steps, 1000), 3e-3
   config.algorithm = {'name': 'decision_transformer'}
-  config.eval.name, config.eval.target = 'rlx.algorithms.control.decision_transformer.episodes', 1.0
+  config.evals.episodes.update(name='history.episodes', target=1.0)
   return config

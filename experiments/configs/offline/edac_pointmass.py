@@ -17,11 +17,5 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of cql_pointmass."""
   config = parent.get_config(arg)
   config.models.critic.num = 6
-  config.algorithm = {
-      'name': 'edac',
-      'discount': 0.97,
-      'target_rate': 0.01,
-      'target_entropy': -1.5,  # nats for each number of an action
-      'diversity': 1.0,
-  }
+  config.algorithm = {'name': 'edac', 'parent': config.algorithm.parent, 'diversity': 1.0}
   return config

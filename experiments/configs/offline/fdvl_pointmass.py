@@ -20,7 +20,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'fdvl',
       'discount': 0.97,
       'target_rate': 0.01,
-      'rise': {'name': 'rlx.algorithms.control.dual_rl.chi_square_rise'},
+      'rise': {'name': 'dual_rl.chi_square_rise'},
       'greed': 0.8,
       'sharpness': 3.0,  # per unit of return
       'weight_max': 100.0,

@@ -21,7 +21,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = parent.get_config(arg)
   # Data are walks from anywhere to anywhere; so are the episodes of an evaluation.
   config.env = {
-      'name': 'rlx.envs.control.maze.grid_maze',
+      'name': 'grid_maze',
       'layout': LAYOUT,
       'starts': 'SG.',
       'goals': 'SG.',
@@ -31,7 +31,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.models.value = {'name': 'state_value', 'hidden': (64, 64), 'activation': 'relu'}
   config.models.critic = {'name': 'discrete_critics', 'num': 2, 'hidden': (64, 64), 'activation': 'relu'}
   config.data = {  # 20,000 transitions
-      'name': 'rlx.rollout.control.walks.tending',
+      'name': 'walks.tending',
       'layout': LAYOUT,
       'tendency': 0.15,
       'num_envs': 200,

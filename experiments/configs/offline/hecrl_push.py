@@ -22,26 +22,25 @@ NEAR_STEPS = 8
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of gciql_corridor."""
   config = parent.get_config(arg)
-  networks = 'rlx.models.entities.'
   flat = {'features': 2, 'wavelengths': WAVELENGTHS, 'hidden': (64, 64), 'activation': 'relu'}
   # Of places on a grid the last wavelength says how far from one they are.
   denoiser = {**flat, 'wavelengths': (*WAVELENGTHS, 1.0), 'hidden': (64, 64, 64)}
   config.env = {'name': 'push_grid', 'size': SIZE, 'num_blocks': 2, 'max_steps': 60}
   config.models = {
-      'policy': {
-          'name': 'rlx.algorithms.control.hecrl.hierarchy',
-          'low': {'name': networks + 'categorical', **flat},
-          'value': {'name': networks + 'state_value', **flat},
-          'subgoals': {'name': networks + 'denoiser', **denoiser},
+      'policy': {'name': 'entity_policy', **flat},
+      'value': {'name': 'entity_value', **flat},
+      'critic': {'name': 'entity_critics', 'num': 1, **flat},
+      'subgoals': {
+          'name': 'entities.denoiser',
+          **denoiser,
           'num_levels': 10,
           'limit': 2.2,  # coordinates reach 2
       },
-      'critic': {'name': networks + 'critics', 'num': 1, **flat},
   }
-  config.params = {'policy': 'policy', 'critic': 'critic'}
+  config.trained = ('policy', 'value', 'critic', 'subgoals')
   config.slow = {'target': 'critic'}
   config.data = {  # 40,000 transitions
-      'name': 'rlx.envs.control.push_grid.noisy_pushes',
+      'name': 'behaviours.noisy_pushes',
       'size': SIZE,
       'random_share': 0.6,
       'num_envs': 200,
@@ -52,11 +51,12 @@ def get_config(arg: str = '') -> ConfigDict:
   config.steps = 3000
   config.rollout.update(goal_size=6, waypoint_steps=NEAR_STEPS)  # a whole state: x, y of three entities
   config.rollout.policy_goals = {'geometric': 0.2, 'uniform': 0.8}
-  config.algorithm.update(name='hecrl', discount=DISCOUNT, expectile=0.9)
+  config.algorithm.update(discount=DISCOUNT, expectile=0.9)
+  config.algorithm = {'name': 'hecrl', 'parent': config.algorithm}
   config.optimizer.learning_rate = 2e-3
-  config.eval = {
-      'name': 'rlx.algorithms.control.hecrl.episodes',
-      'every': config.eval.every,
+  config.evals.episodes = {
+      'name': 'subgoal_episodes',
+      'every': config.evals.episodes.every,
       'num_samples': 16,
       'near': -(1 - DISCOUNT**NEAR_STEPS) / (1 - DISCOUNT),  # what so many steps cost
       'keep_steps': 3,
@@ -65,9 +65,10 @@ def get_config(arg: str = '') -> ConfigDict:
       'max_subgoals': 30,
       'max_steps': 60,
   }
+  config.log.headline = 'eval/episodes/placed'
   if parse_arg(arg, smoke=False).smoke:
     config.steps = 4
     config.data.update(num_envs=3, num_steps=20)
     config.rollout.batch_size = 16
-    config.eval.update(episodes=2, num_samples=2, max_subgoals=2, max_steps=4)
+    config.evals.episodes.update(episodes=2, num_samples=2, max_subgoals=2, max_steps=4)
   return config

@@ -20,7 +20,7 @@ def get_config(arg: str = '') -> ConfigDict:
   shape = {'hidden': (64, 64), 'activation': 'relu'}
   config.models.value = {'name': 'state_value', **shape}
   config.models.critic = {'name': 'discrete_critics', 'num': 2, **shape}
-  config.params = {'policy': 'policy', 'value': 'value', 'critic': 'critic'}
+  config.trained = ('policy', 'value', 'critic')
   config.slow = {'target': 'critic'}
   config.algorithm = {
       'name': 'iql',

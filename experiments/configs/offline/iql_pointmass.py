@@ -20,7 +20,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.models.critic = {
       'name': 'critics', 'num': 2, 'hidden': (32, 32), 'activation': 'relu', 'layer_norm': True,
   }
-  config.params = {'policy': 'policy', 'value': 'value', 'critic': 'critic'}
+  config.trained = ('policy', 'value', 'critic')
   config.slow = {'target': 'critic'}
   config.algorithm = {
       'name': 'iql',

@@ -18,9 +18,7 @@ def get_config(arg: str = '') -> ConfigDict:
   steps = config.steps
   config.stages = ('dreamer', 'main')
   config.models.behaviour = config.models.policy.copy_and_resolve_references()
-  config.models.dynamics = {
-      'name': 'rlx.models.dynamics.ensemble', 'num': 5, 'hidden': (64, 64), 'activation': 'relu',
-  }
+  config.models.dynamics = {'name': 'dynamics.ensemble', 'num': 5, 'hidden': (64, 64), 'activation': 'relu'}
   config.dreamer = {
       'steps': steps,
       'stop': ConfigDict(),
@@ -29,12 +27,12 @@ def get_config(arg: str = '') -> ConfigDict:
       'algorithm': {'name': 'mbrcsl'},
       'updates': config.updates.to_dict(),
       'optimizer': config.optimizer.to_dict(),
-      'params': {'behaviour': 'behaviour', 'dynamics': 'dynamics'},
+      'trained': ('behaviour', 'dynamics'),
       'slow': {'policy': 'policy'},  # as it begins; evaluations play it
   }
   config.slow = {'behaviour': 'behaviour', 'dynamics': 'dynamics'}
   config.rollout = {
-      'name': 'rlx.algorithms.control.mbrcsl.dreams',
+      'name': 'best_dreams',
       'num': 1000,
       'max_steps': 50,
       'kept_share': 0.1,

@@ -21,9 +21,7 @@ def get_config(arg: str = '') -> ConfigDict:
   del config.models.value
   config.models.policy = {'name': 'squashed_gaussian', 'hidden': (32, 32), 'activation': 'relu'}
   config.models.temperature = {'name': 'positive', 'initial': 0.1}
-  config.models.dynamics = {
-      'name': 'rlx.models.dynamics.ensemble', 'num': 5, 'hidden': (64, 64), 'activation': 'relu',
-  }
+  config.models.dynamics = {'name': 'dynamics.ensemble', 'num': 5, 'hidden': (64, 64), 'activation': 'relu'}
   config.world = {
       'steps': steps,
       'stop': ConfigDict(),
@@ -32,13 +30,13 @@ def get_config(arg: str = '') -> ConfigDict:
       'algorithm': {'name': 'mopo'},
       'updates': config.updates.to_dict(),
       'optimizer': config.optimizer.to_dict(),
-      'params': {'dynamics': 'dynamics'},
+      'trained': ('dynamics',),
       'slow': {'policy': 'policy'},  # as it begins; evaluations play it
   }
-  config.params = {'policy': 'policy', 'critic': 'critic', 'temperature': 'temperature'}
+  config.trained = ('policy', 'critic', 'temperature')
   config.slow = {'target': 'critic', 'dynamics': 'dynamics'}
   config.rollout = {
-      'name': 'rlx.algorithms.control.mopo.penalised_dreams',
+      'name': 'penalised_dreams',
       'horizon': 5,
       'penalty': 1.0,
       'real_rows': 28,

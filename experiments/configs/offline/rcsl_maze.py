@@ -16,10 +16,10 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of bc_pointmass."""
   config = parent.get_config(arg)
   config.env = {
-      'name': 'rlx.algorithms.control.rcsl.commanded',
+      'name': 'commanded',
       'target': 1.0,  # return
       'env': {
-          'name': 'rlx.envs.control.maze.grid_maze',
+          'name': 'grid_maze',
           'layout': 'u',
           'starts': 'S',
           'goals': 'G',

@@ -16,7 +16,7 @@ from experiments.configs.offline import iql_pointmass as parent
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of iql_pointmass."""
   config = parent.get_config(arg)
-  good = {**config.data.to_dict(), 'name': 'rlx.rollout.control.behaviours.steered'}
+  good = config.data.to_dict()
   good.update(gain=2.0, damping=2.0, noise=0.1, random_share=0.0, num_envs=4, num_steps=100)
   config.data = {'name': 'demonstrated', 'expert': good, 'others': config.data.to_dict()}
   config.algorithm = {

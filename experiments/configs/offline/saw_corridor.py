@@ -17,7 +17,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = parent.get_config(arg)
   del config.models.critic
   config.models.subpolicy = config.models.policy.copy_and_resolve_references()
-  config.params = {'policy': 'policy', 'subpolicy': 'subpolicy', 'value': 'value'}
+  config.trained = ('policy', 'subpolicy', 'value')
   config.slow = {'target': 'value'}
   config.algorithm = {
       'name': 'saw',

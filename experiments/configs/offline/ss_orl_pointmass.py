@@ -18,9 +18,9 @@ def get_config(arg: str = '') -> ConfigDict:
   config = parent.get_config(arg)
   steps = config.steps
   config.stages = ('labels', 'main')
-  config.models.inverse = {'name': 'rlx.models.dynamics.inverse', 'hidden': (32, 32), 'activation': 'relu'}
+  config.models.inverse = {'name': 'dynamics.inverse', 'hidden': (32, 32), 'activation': 'relu'}
   config.data = {
-      'name': 'rlx.algorithms.control.ss_orl.partly_labelled',
+      'name': 'partly_labelled',
       'labelled_every': 10,  # episodes
       'data': config.data.to_dict(),
   }
@@ -32,9 +32,9 @@ def get_config(arg: str = '') -> ConfigDict:
       'algorithm': {'name': 'ss_orl'},
       'updates': config.updates.to_dict(),
       'optimizer': config.optimizer.to_dict(),
-      'params': {'inverse': 'inverse'},
+      'trained': ('inverse',),
       'slow': {'policy': 'policy'},  # as it begins; evaluations play it
   }
   config.slow.inverse = 'inverse'
-  config.rollout.name = 'rlx.algorithms.control.ss_orl.proxy_actions'
+  config.rollout.name = 'proxy_actions'
   return config

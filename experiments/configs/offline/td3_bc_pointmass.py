@@ -22,15 +22,18 @@ def get_config(arg: str = '') -> ConfigDict:
   config.models.critic = {
       'name': 'critics', 'num': 2, 'hidden': (32, 32), 'activation': 'relu', 'layer_norm': True,
   }
-  config.params = {'policy': 'policy', 'critic': 'critic'}
+  config.trained = ('policy', 'critic')
   config.slow = {'target': 'critic', 'target_policy': 'policy'}
   config.algorithm = {
       'name': 'td3_bc',
-      'discount': 0.97,
-      'smoothing_noise': 0.2,
-      'noise_clip': 0.5,
-      'target_rate': 0.01,
-      'target_period': 2,
+      'parent': {
+          'name': 'td3',
+          'discount': 0.97,
+          'smoothing_noise': 0.2,
+          'noise_clip': 0.5,
+          'target_rate': 0.01,
+          'target_period': 2,
+      },
       'greed': 2.5,
   }
   return config

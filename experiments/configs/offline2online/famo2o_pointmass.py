@@ -17,11 +17,11 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
   config = parent.get_config()
-  config.models.policy = {
-      'name': 'rlx.algorithms.control.famo2o.family', 'hidden': (64, 64), 'activation': 'relu',
-      'initial_log_std': -1.0,
-  }
-  config.models.value = {'name': 'state_value', 'hidden': (64, 64), 'activation': 'relu'}
+  shape = {'hidden': (64, 64), 'activation': 'relu'}
+  config.models.members = {'name': 'family_members', **shape, 'initial_log_std': -1.0}
+  config.models.balance = {'name': 'balance', **shape}
+  config.models.policy = {'name': 'family'}  # of these two
+  config.models.value = {'name': 'state_value', **shape}
   config.models.critic.num = 2
   config.algorithm = {
       'name': 'famo2o',
@@ -33,8 +33,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'weight_max': 100.0,
       'target_entropy': 0.0,  # of a number in [-1, 1]; uniform is 0.69
   }
-  config.params.value = 'value'
-  config.offline.params.value = 'value'
+  config.trained = config.offline.trained = ('members', 'balance', 'value', 'critic', 'temperature')
   config.offline.algorithm = config.algorithm.to_dict()
   online = {**config.rollout.to_dict(), 'batch_size': 256}
   config.data = parent.records()

@@ -20,19 +20,19 @@ def get_config(arg: str = '') -> ConfigDict:
   config.stages = ('main',)
   del config.offline
   config.env.friction = 2.0
-  online = {**config.rollout.to_dict(), 'name': 'rlx.rollout.control.replay.replay', 'batch_size': 256}
+  online = {**config.rollout.to_dict(), 'name': 'replay', 'batch_size': 256}
   config.data = parent.records()
   config.rollout = {
-      'name': 'rlx.rollout.control.mixed.simulated',
-      'simulator': {**config.env.to_dict(), 'name': 'rlx.envs.control.pointmass.pointmass', 'friction': 0.0},
+      'name': 'mixed.simulated',
+      'simulator': {**config.env.to_dict(), 'friction': 0.0},
       'online': online,
       'share': 0.5,
   }
   config.models.critic.num = 2
   config.models.gap = {
-      'name': 'rlx.algorithms.control.h2o.dynamics_gap', 'hidden': (64, 64), 'activation': 'relu',
+      'name': 'dynamics_gap', 'hidden': (64, 64), 'activation': 'relu',
   }
-  config.params.gap = 'gap'
+  config.trained += ('gap',)
   config.algorithm = {
       'name': 'h2o',
       'discount': parent.DISCOUNT,

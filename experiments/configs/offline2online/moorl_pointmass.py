@@ -19,9 +19,9 @@ def get_config(arg: str = '') -> ConfigDict:
   config = parent.get_config()
   config.stages = ('main',)
   del config.offline
-  online = {**config.rollout.to_dict(), 'name': 'rlx.rollout.control.replay.replay'}
+  online = {**config.rollout.to_dict(), 'name': 'replay'}
   config.data = parent.records()
-  config.rollout = {'name': 'rlx.rollout.control.mixed.alternating', 'online': online, 'share': 0.5}
+  config.rollout = {'name': 'mixed.alternating', 'online': online, 'share': 0.5}
   config.models.critic.num = 2
   config.optimizer = {
       'name': 'rlx.algorithms.control.moorl.reptile',

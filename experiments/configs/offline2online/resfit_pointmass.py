@@ -19,11 +19,11 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
   config = parent.get_config()
-  mass = {**config.env.to_dict(), 'name': 'rlx.envs.control.pointmass.sparse_pointmass'}
-  config.env = {'name': 'rlx.algorithms.control.resfit.chunked', 'inner': mass, 'chunk': CHUNK}
+  mass = {**config.env.to_dict(), 'name': 'sparse_pointmass'}
+  config.env = {'name': 'chunked', 'inner': mass, 'chunk': CHUNK}
   config.models = {
       'policy': {
-          'name': 'rlx.algorithms.control.resfit.residual',
+          'name': 'residual',
           'chunk': CHUNK,
           'base_hidden': (64, 64),
           'hidden': (64, 64),
@@ -37,8 +37,8 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   demonstrations = parent.records(gain=1.0, random_share=0.0)
   config.offline.data = demonstrations
-  config.offline.algorithm = {'name': 'rlx.algorithms.control.resfit.cloning'}
-  config.offline.params = {'policy': 'policy'}
+  config.offline.algorithm = {'name': 'resfit.cloning'}
+  config.offline.trained = ('policy',)
   config.offline.slow = ConfigDict()
 
   config.data = dict(demonstrations)
@@ -59,7 +59,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'b2': 0.999,
       'eps': 1e-8,
   }
-  config.params = {'policy': 'policy', 'critic': 'critic'}
+  config.trained = ('policy', 'critic')
   config.slow = {'target': 'critic', 'target_policy': 'policy'}
   if arg.smoke:
     parent.smoke(config)

@@ -19,9 +19,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = parent.get_config()
   config.algorithm = {
       'name': 'ro2o',
-      'discount': parent.DISCOUNT,
-      'target_rate': 0.005,
-      'target_entropy': -1.0,
+      'parent': config.algorithm,
       'radius': 0.01,  # of the observations (the authors': 0.005 to 0.01, of normalised ones)
       'num_perturbations': 10,  # (the authors': 20)
       'asymmetry': 0.2,
@@ -31,9 +29,8 @@ def get_config(arg: str = '') -> ConfigDict:
       'doubt_deviations': 1.0,  # (the authors': 1, falling to 0.1)
   }
   config.offline.algorithm = config.algorithm.to_dict()
-  online = {**config.rollout.to_dict(), 'name': parent.ONLINE}
   config.data = parent.records()
-  config.rollout = {'name': 'mixed', 'online': online, 'share': 0.5}
+  config.rollout = {'name': 'mixed', 'online': config.rollout.to_dict(), 'share': 0.5}
   if arg.smoke:
     parent.smoke(config)
   return config

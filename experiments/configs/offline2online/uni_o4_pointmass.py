@@ -22,17 +22,15 @@ def get_config(arg: str = '') -> ConfigDict:
   config = parent.get_config()
   config.stages = ('cloning', 'offline', 'main')
   shape = {'hidden': (64, 64), 'activation': 'tanh'}
-  member = {'name': 'rlx.models.networks.gaussian', **shape, 'initial_log_std': -1.0}
+  member = {'name': 'gaussian', **shape, 'initial_log_std': -1.0}
   config.models = {
       'policy': dict(member),
-      'members': {'name': 'rlx.algorithms.control.uni_o4.several', 'num': 4, 'member': dict(member)},
+      'members': {'name': 'several', 'num': 4, 'member': dict(member)},
       'value': {'name': 'state_value', **shape},
       'critic': {
           'name': 'critics', 'num': 2, 'hidden': (64, 64), 'activation': 'relu', 'layer_norm': True,
       },
-      'dynamics': {
-          'name': 'rlx.models.dynamics.ensemble', 'num': 3, 'hidden': (64, 64), 'activation': 'silu',
-      },
+      'dynamics': {'name': 'dynamics.ensemble', 'num': 3, 'hidden': (64, 64), 'activation': 'silu'},
   }
   offline = {
       'stop': ConfigDict(),  # none
@@ -44,14 +42,14 @@ def get_config(arg: str = '') -> ConfigDict:
       **offline,
       'steps': 5000,  # updates
       'algorithm': {
-          'name': 'rlx.algorithms.control.uni_o4.cloning',
+          'name': 'uni_o4.cloning',
           'diversity': 0.1,
           'discount': parent.DISCOUNT,
           'target_rate': 0.005,
           'expectile': 0.7,
       },
       'optimizer': parent.adam(3e-4),
-      'params': {'members': 'members', 'value': 'value', 'critic': 'critic', 'dynamics': 'dynamics'},
+      'trained': ('members', 'value', 'critic', 'dynamics'),
       'slow': {'target': 'critic', 'policy': 'policy'},
   }
   config.offline = {
@@ -66,7 +64,7 @@ def get_config(arg: str = '') -> ConfigDict:
           'horizon': 50,  # steps (the authors': up to 1000)
       },
       'optimizer': parent.adam(1e-4),
-      'params': {'members': 'members'},
+      'trained': ('members',),
       'slow': {
           'behaviours': 'members', 'policy': 'policy', 'value': 'value', 'critic': 'critic',
           'dynamics': 'dynamics',
@@ -75,7 +73,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.steps = 250  # 204,800 steps of the environment
   config.rollout = {'name': 'unroll', 'num_envs': 8, 'num_steps': 100}
   config.algorithm = {
-      'name': 'ppo',
+      'name': 'control.ppo',
       **CLIP,
       'entropy_coef': 0.0,
       'value_coef': 0.5,
@@ -85,9 +83,9 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.updates = {'epochs': 4, 'minibatches': 4, 'microbatches': 1}
   config.optimizer = parent.adam(1e-4)
-  config.params = {'policy': 'policy', 'value': 'value'}
+  config.trained = ('policy', 'value')
   config.slow = ConfigDict()
-  config.eval.every = config.log.steps_per_dispatch = 50
+  config.evals.episodes.every = config.log.steps_per_dispatch = 50
   if arg.smoke:
     smoke(config)
   return config
@@ -96,7 +94,7 @@ def get_config(arg: str = '') -> ConfigDict:
 def smoke(config: ConfigDict) -> None:
   """Seconds: few steps of little."""
   config.log.steps_per_dispatch, config.env.max_steps, config.checkpoint.every = 2, 10, 2
-  config.eval.update(every=2, episodes=4, max_steps=10)
+  config.evals.episodes.update(every=2, episodes=4, max_steps=10)
   config.rollout.update(num_envs=8, num_steps=8)
   config.offline.algorithm.update(gate_period=2, num_dreams=4, horizon=3)
   for stage in (config, config.cloning, config.offline):

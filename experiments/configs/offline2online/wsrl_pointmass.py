@@ -13,13 +13,12 @@ from rlx.config import parse_arg
 
 DISCOUNT = 0.97
 GOAL = (0.7, 0.7)
-ONLINE = 'rlx.rollout.control.warm.warm_replay'
 
 
 def records(**changes) -> dict:
   """What a slow driver did from the start to the goal, 200 episodes."""
   driver = {
-      'name': 'rlx.rollout.control.behaviours.steered',
+      'name': 'behaviours.steered',
       'goal': GOAL,
       'gain': 0.6,  # actions per m
       'damping': 1.0,  # actions per m / s
@@ -35,7 +34,7 @@ def records(**changes) -> dict:
 
 def adam(learning_rate: float) -> dict:
   return {
-      'name': 'rlx.optimizers.adamw',
+      'name': 'adamw',
       'learning_rate': learning_rate,
       'warmup_steps': 1,  # updates
       'decay_steps': 0,  # none
@@ -68,40 +67,44 @@ def get_config(arg: str = '') -> ConfigDict:
       },
       'temperature': {'name': 'positive', 'initial': 0.1},
   }
-  trained = {'policy': 'policy', 'critic': 'critic', 'temperature': 'temperature'}
-  sac = {'discount': DISCOUNT, 'target_rate': 0.005, 'target_entropy': -1.0}
+  trained = ('policy', 'critic', 'temperature')
+  sac = {'name': 'sac', 'discount': DISCOUNT, 'target_rate': 0.005, 'target_entropy': -1.0}
 
   config.offline = {
       'steps': 5000,  # updates
       'stop': ConfigDict(),  # none
       'data': records(),
       'rollout': {'name': 'offline', 'batch_size': 256},
-      'algorithm': {'name': 'cql', **sac, 'conservatism': 5.0, 'num_actions': 10},
+      'algorithm': {'name': 'cql', 'parent': dict(sac), 'conservatism': 5.0, 'num_actions': 10},
       'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1},
       'optimizer': adam(3e-4),
-      'params': dict(trained),
+      'trained': trained,
       'slow': {'target': 'critic'},
   }
 
   config.steps = 5000  # of the environment
   config.stop = ConfigDict()  # none: all steps are taken
   config.rollout = {
-      'name': ONLINE,
+      'name': 'warm_replay',
       'num_envs': 1,
       'num_steps': 1,  # of each environment a train step
       'capacity': 10_000,  # transitions
       'warmup_steps': 1000,  # of the policy handed on, before the first update (the authors': 5000)
       'batch_size': 1024,  # for all updates of a step
   }
-  config.algorithm = {'name': 'sac', **sac}
+  config.algorithm = sac
   config.updates = {'epochs': 1, 'minibatches': 4, 'microbatches': 1}  # the authors: 4 updates a step
   config.optimizer = adam(3e-4)
-  config.params = dict(trained)
+  config.trained = trained
   config.slow = {'target': 'critic'}
 
-  config.eval = {'name': 'episodes', 'every': 250, 'episodes': 32, 'max_steps': 100}
+  config.evals = {'episodes': {'name': 'episodes', 'every': 250, 'episodes': 32, 'max_steps': 100}}
   config.checkpoint = {'every': 2500, 'keep': 2}  # steps; newest ones
-  config.log = {'steps_per_dispatch': 250, 'samples': 0}  # in one program; there are no texts
+  config.log = {
+      'steps_per_dispatch': 250,  # in one program
+      'samples': 0,  # there are no texts
+      'headline': 'eval/episodes/return',
+  }
   if arg.smoke:
     smoke(config)
   return config
@@ -111,7 +114,7 @@ def smoke(config: ConfigDict) -> None:
   """Seconds: few steps of little."""
   config.steps, config.log.steps_per_dispatch = 4, 2
   config.env.get('inner', config.env).max_steps = 10
-  config.eval.update(every=2, episodes=4, max_steps=10)
+  config.evals.episodes.update(every=2, episodes=4, max_steps=10)
   config.checkpoint.every = 2
   stages = [config] + [config[name] for name in config.stages if name != 'main']
   for stage in stages:

@@ -18,17 +18,17 @@ def get_config(arg: str = '') -> ConfigDict:
   parse_arg(arg, smoke=False)
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
-  config.data = {
+  config.task = {
       'name': 'mixture',
       'first': {
-          'name': 'rlx.envs.arithmetic',
+          'name': 'arithmetic',
           'min_operand': 10,
           'max_operand': 99,
           'operators': '+',
           'held_out_share': 0.1,
       },
       'second': {
-          'name': 'rlx.envs.fork',
+          'name': 'fork',
           'choices': 8,
           'length': 4,
           'before': 2,
@@ -38,7 +38,7 @@ def get_config(arg: str = '') -> ConfigDict:
       },
       'shares': (1.0, 1.0),
   }
-  config.sft.data = config.data
+  config.sft.task = config.task
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 6  # the fork task's answers, and the end
   config.algorithm = {
       'name': 'aepo',

@@ -16,21 +16,20 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = tempo_fork.get_config(arg)
   config.reward = {
-      'name': 'rlx.rewards.diversity.darling',
+      'name': 'diversity.darling',
       'answer_tokens': 0,  # the whole completion
   }
   config.algorithm = {
       'name': 'policy_gradient',
-      'baseline': {'name': 'rlx.advantages.groups.centred'},  # no deviation, as in the paper
-      'weight': {'name': 'rlx.losses.weights.equal'},
-      'level': {'name': 'rlx.losses.policy.ratio'},
-      'surrogate': {'name': 'rlx.losses.policy.clipped', 'clip_low': 0.2, 'clip_high': 0.2},
-      'reduction': {'name': 'rlx.reductions.token_mean'},  # of the paper
-      'kl': {'name': 'rlx.losses.regularizers.kl_k3'},
-      'kl_coef': 0.0,
-      'kl_reward_coef': 0.0,
+      'baseline': {'name': 'advantages.groups.centred'},  # no deviation, as in the paper
+      'weight': {'name': 'losses.weights.equal'},
+      'level': {'name': 'losses.ratios.ratio'},
+      'surrogate': {'name': 'losses.policy.clipped', 'clip_low': 0.2, 'clip_high': 0.2},
+      'reduction': {'name': 'reductions.token_mean'},  # of the paper
+      'kl': {'name': 'no_kl'},
+      'kl_estimator': {'name': 'losses.regularizers.kl_k3'},
       'entropy_coef': 0.0,
-      'correction': {'name': 'rlx.losses.corrections.none'},
-      'correction_level': {'name': 'rlx.losses.policy.ratio'},
+      'correction': {'name': 'losses.corrections.none'},
+      'correction_level': {'name': 'losses.ratios.ratio'},
   }
   return config

@@ -21,8 +21,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'dr_grpo',
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'kl_coef': 0.0,  # section 3.2 trains without
-      'entropy_coef': 0.0,
+      'kl': {'name': 'no_kl'},  # section 3.2 trains without
       'length': config.decoding.max_tokens,
   }
   return config

@@ -29,7 +29,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'ratio_high': 2.0,
       'window': 600,  # steps: all of them, as in the authors' code
       'phase': {
-          'name': 'rlx.controllers.schedules.two_phases',
+          'name': 'controllers.schedules.two_phases',
           'kept': 0.8,
           'slow_rate': 2.0,
           'fast_rate': 3.0,

@@ -15,10 +15,10 @@ from experiments.configs.credit import tempo_fork
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = tempo_fork.get_config(arg)
-  config.data.before, config.data.after = 4, 0  # nothing stands behind the answer
+  config.task.before, config.task.after = 4, 0  # nothing stands behind the answer
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 6
   config.reward = {
-      'name': 'rlx.rewards.diversity.evol',
+      'name': 'diversity.evol',
       'answer_tokens': 1,
       'mean_share': 0.5,  # of the mean similarity, the rest of the greatest one
   }
@@ -26,7 +26,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'grpo',
       'clip_low': 0.2,
       'clip_high': 0.28,  # wider upward, as in the paper
-      'kl_coef': 0.0,  # 0.001 in the authors' scripts
+      'kl': {'name': 'no_kl'},  # 0.001 in the authors' scripts
       'entropy_coef': 0.003,  # the largest that the authors' scripts name
   }
   return config

@@ -20,15 +20,15 @@ def get_config(arg: str = '') -> ConfigDict:
   prior = {'prior_rate': 0.3, 'prior_strength': 2.0}  # what SFT leaves, worth two samples
   num_problems = 8 * rows  # each is met about once in eight steps
   config.rollout = {
-      'name': 'rlx.rollout.curriculum.curriculum',
+      'name': 'curriculum',
       'num_problems': num_problems,
       'batch_size': rows,
       'num_prompts': rows,
       'num_slots': 0,
-      'scores': {'name': 'rlx.controllers.prompts.everywhere'},
-      'draw': {'name': 'rlx.controllers.prompts.without_replacement'},
-      'allocate': {'name': 'rlx.controllers.allocation.uniform'},
-      'length': {'name': 'rlx.controllers.schedules.constant', 'value': config.decoding.max_tokens},
+      'scores': {'name': 'controllers.prompts.everywhere'},
+      'draw': {'name': 'controllers.prompts.without_replacement'},
+      'allocate': {'name': 'controllers.allocation.uniform'},
+      'length': {'name': 'controllers.schedules.constant', 'value': config.decoding.max_tokens},
       'keep': 1.0,
       **prior,
   }

@@ -4,7 +4,7 @@
 
 Paper: https://arxiv.org/abs/2210.01241. There, p is 0.9, the mask is copied every 20 to 1,000 updates, and
 rewards are metrics such as ROUGE-1; here pairs count, for the digits alone are those of the prompt. The
-reference is the policy after SFT. `eval/accuracy` is that of the policy alone, without the mask.
+reference is the policy after SFT. `eval/held_out/accuracy` is that of the policy alone, without the mask.
 
 Result: not run yet.
 """
@@ -20,17 +20,18 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False)
   config = arithmetic.get_config(f'smoke={arg.smoke}', steps=400)
   config.population.size = 3
-  config.data = config.sft.data = ConfigDict({
+  config.task = config.sft.task = ConfigDict({
       'name': 'sorting',
       'length': 6,  # digits
       'held_out_share': 0.1,  # of all strings of digits, never trained on
   })
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 7  # the digits and the end token
 
-  config.params = {'policy': 'transformer', 'value': 'critic'}
+  config.models.value = {'name': 'value_head'}
+  config.trained = ('policy', 'value')
   config.slow = {'past': 'policy', 'reference': 'policy'}
   config.rollout = {
-      'name': 'rlx.rollout.nucleus.completions',
+      'name': 'nucleus.completions',
       'batch_size': config.rollout.batch_size,
       'group_size': 8,
       'top_p': 0.9,  # of the past policy
@@ -42,7 +43,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'refresh': 20,  # updates, of which there is one a step
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'kl_coef': 0.01,  # at the start
+      'kl': {'name': 'kl_in_reward', 'coef': 0.01},  # at the start
       'kl_target': 0.5,  # nats a token
       'kl_rate': 0.1,
       'entropy_coef': 0.0,

@@ -19,7 +19,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   parse_arg(arg, smoke=False)
   config = ppo_arithmetic.get_config(arg)
-  config.data = config.sft.data = ConfigDict({
+  config.task = config.sft.task = ConfigDict({
       'name': 'chain',
       'modulus': 5,
       'min_steps': 1,
@@ -28,6 +28,6 @@ def get_config(arg: str = '') -> ConfigDict:
       'held_out_share': 0.2,
   })
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 12  # four steps, answer, end token
-  by_length = {'name': 'rlx.advantages.temporal.lengths_to_lambda', 'alpha': 0.5}
+  by_length = {'name': 'advantages.temporal.lengths_to_lambda', 'alpha': 0.5}
   config.algorithm = {**config.algorithm, 'lambda_': by_length}
   return config

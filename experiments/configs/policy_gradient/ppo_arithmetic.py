@@ -17,12 +17,13 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
-  config.params = {'policy': 'transformer', 'value': 'critic'}
+  config.models.value = {'name': 'value_head'}
+  config.trained = ('policy', 'value')
   config.algorithm = {
       'name': 'ppo',
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'kl_coef': 0.0,
+      'kl': {'name': 'no_kl'},
       'entropy_coef': 0.0,
       'value_coef': 0.5,
       'value_clip': 0.2,

@@ -17,5 +17,5 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
   config.rollout.group_size = 1
-  config.algorithm = {'name': 'remax', 'group_size': 1}
+  config.algorithm = {'name': 'remax', 'kl': {'name': 'no_kl'}, 'group_size': 1}
   return config

@@ -24,20 +24,20 @@ def get_config(arg: str = '') -> ConfigDict:
   config.population.size = 3
   config.stages = ('sft', 'remix', 'main')
   config.slow = {'reference': 'policy'}
-  config.algorithm.kl_coef = 0.001
+  config.algorithm.kl = {'name': 'kl_in_loss', 'coef': 0.001}
 
   steps, fresh = (4, 16) if arg.smoke else (200, 128)
   config.remix = {
       'steps': steps,
       'stop': config.stop,
-      'params': config.params,
+      'trained': config.trained,
       'slow': config.slow,
-      'data': config.data,
+      'task': config.task,
       'decoding': {**config.decoding},
       'rollout': {
-          'name': 'rlx.rollout.reuse.reusing',
+          'name': 'reusing',
           'fresh': {
-              'name': 'rlx.rollout.prompts.completions',
+              'name': 'prompts.completions',
               'batch_size': fresh,
               'group_size': 8,
               'num_slots': 0,
@@ -49,9 +49,9 @@ def get_config(arg: str = '') -> ConfigDict:
       'algorithm': {
           'name': 'remix',
           'clip': 0.2,
-          'kl_coef': 0.001,
+          'kl': {'name': 'kl_in_loss', 'coef': 0.001},
           'base_share': {
-              'name': 'rlx.controllers.schedules.linear',
+              'name': 'controllers.schedules.linear',
               'first': 1.0,
               'last': 0.5,
               'num_steps': steps,

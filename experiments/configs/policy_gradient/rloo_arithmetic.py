@@ -17,5 +17,5 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
-  config.algorithm = {'name': 'rloo', 'kl_coef': 0.0, 'entropy_coef': 0.0}
+  config.algorithm = {'name': 'rloo', 'kl': {'name': 'no_kl'}}
   return config

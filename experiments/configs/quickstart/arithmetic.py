@@ -37,14 +37,29 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
   config.mesh = {'data': -1, 'fsdp': 1, 'tensor': 1}  # -1: all devices
   config.stages = ('sft', 'main')
 
-  config.data = {
+  config.task = {
       'name': 'arithmetic',
       'min_operand': 10 ** (arg.digits - 1),
       'max_operand': 10**arg.digits - 1,
       'operators': arg.operators,
       'held_out_share': 0.1,  # of all problems, never trained on
   }
-  config.model = _decoder()
+  config.models = {
+      'policy': {
+          'name': 'llama',  # 83 thousand parameters
+          'num_layers': 2,
+          'width': 64,
+          'num_heads': 4,
+          'num_kv_heads': 4,
+          'mlp_size': 128,
+          'context_length': 32,  # tokens
+          'rope_theta': 100.0,  # rows are short
+          'tied': True,
+          'dtype': 'float32',
+          'remat': False,
+          'attention': 'reference',  # rows are short
+      },
+  }
   config.score = {
       'chunk_tokens': 4096,  # with logits at a time
       'packed_columns': 0,  # tokens of a packed row; 0: rows as they are, for they are short and alike
@@ -55,7 +70,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
   # Stage 2, at the top of the config: GRPO, on policy (one update a batch).
   config.steps = steps
   config.stop = ConfigDict()  # none: all steps are taken
-  config.params = {'policy': 'transformer'}
+  config.trained = ('policy',)
   config.slow = ConfigDict()
   config.decoding = {
       'max_tokens': arg.digits + 2,  # the sum and the end token
@@ -71,7 +86,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
       'name': 'grpo',
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'kl_coef': 0.0,
+      'kl': {'name': 'no_kl'},
       'entropy_coef': 0.0,
   }
   config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 4}  # 128 rows fit the cache
@@ -91,8 +106,8 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
   # Stage 1: supervised, stopped long before it is good.
   config.sft = {
       'steps': 400,  # at most
-      'stop': {'metric': 'eval/accuracy', 'at_least': 0.2},
-      'params': {'policy': 'transformer'},
+      'stop': {'metric': 'eval/held_out/accuracy', 'at_least': 0.2},
+      'trained': ('policy',),
       'slow': ConfigDict(),
       'decoding': {**config.decoding},
       'rollout': {'name': 'solutions', 'batch_size': 128},
@@ -100,69 +115,24 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
       'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1},
       'optimizer': {**config.optimizer, 'learning_rate': 3e-3, 'decay_steps': 0},
   }
-  config.sft.data = config.data  # the same object: an override reaches both
+  config.sft.task = config.task  # the same object: an override reaches both
 
-  config.eval = {'name': 'verified', 'every': 20, 'problems': 1000}  # steps; held-out problems, greedy
+  config.evals = {'held_out': {'name': 'verified', 'every': 20, 'problems': 1000}}  # steps; greedy
   config.checkpoint = {'every': 40, 'keep': 3}  # steps; newest ones
-  config.log = {'steps_per_dispatch': 20, 'samples': 8}  # in one program; rows
+  config.log = {
+      'steps_per_dispatch': 20,  # in one program
+      'samples': 8,  # rows
+      'headline': 'eval/held_out/accuracy',
+  }
   if arg.smoke:
     _shrink(config)
   return config
-
-
-def _decoder() -> dict:
-  """83 thousand parameters, every choice written: see `TransformerConfig`."""
-  return {
-      'name': 'transformer',
-      'num_layers': 2,
-      'width': 64,
-      'num_heads': 4,
-      'num_kv_heads': 4,
-      'head_size': 16,
-      'mlp_size': 128,
-      'context_length': 32,  # tokens
-      'norm': 'rmsnorm',
-      'norm_eps': 1e-6,
-      'norm_offset': False,
-      'post_norms': False,
-      'qk_norm': False,
-      'positions': 'rope',
-      'rope_theta': 100.0,  # rows are short
-      'local_rope_theta': 0.0,
-      'rope_scaling': 'none',
-      'rope_factor': 1.0,
-      'rope_original_context': 0,
-      'rope_slow_turns': 0.0,
-      'rope_fast_turns': 0.0,
-      'rope_attention_factor': 0.0,
-      'rope_truncate': True,
-      'window': 0,
-      'sliding_layers': (),
-      'activation': 'silu',
-      'gated': True,
-      'qkv_bias': False,
-      'out_bias': False,
-      'mlp_bias': False,
-      'num_experts': 0,
-      'experts_per_token': 0,
-      'normalise_experts': False,
-      'tied': True,
-      'scale_embedding': False,
-      'query_scale': 0.0,
-      'attention_softcap': 0.0,
-      'logit_softcap': 0.0,
-      'dtype': 'float32',
-      'param_dtype': 'float32',
-      'remat': False,
-      'attention': 'reference',  # rows are short
-      'decode_attention': 'reference',
-  }
 
 
 def _shrink(config: ConfigDict) -> None:
   """A run of a few seconds that takes every path."""
   config.steps = config.sft.steps = 4
   config.rollout.batch_size = config.sft.rollout.batch_size = 16
-  config.eval = {'name': 'verified', 'every': 2, 'problems': 16}
+  config.evals.held_out.update(every=2, problems=16)
   config.checkpoint = {'every': 2, 'keep': 2}
-  config.log = {'steps_per_dispatch': 2, 'samples': 2}
+  config.log.update(steps_per_dispatch=2, samples=2)

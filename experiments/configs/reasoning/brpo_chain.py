@@ -21,7 +21,7 @@ def get_config(arg: str = '', *, checks: int = 0) -> ConfigDict:
   parse_arg(arg, smoke=False)
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
-  config.data = {
+  config.task = {
       'name': 'chain',
       'modulus': 10,
       'min_steps': 2,
@@ -29,7 +29,7 @@ def get_config(arg: str = '', *, checks: int = 0) -> ConfigDict:
       'checks': checks,
       'held_out_share': 0.1,  # of all problems of each length, never trained on
   }
-  config.sft.data = config.data
+  config.sft.task = config.task
   columns = 2 * (4 + checks) + 3  # all steps, the answer and the end token
   config.decoding.max_tokens = config.sft.decoding.max_tokens = columns
   del config.reward  # answers are verified behind each budget

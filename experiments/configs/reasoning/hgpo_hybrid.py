@@ -19,19 +19,19 @@ def get_config(arg: str = '') -> ConfigDict:
   parse_arg(arg, smoke=False)
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
-  config.data = {
+  config.task = {
       'name': 'hybrid',
       'modulus': 5,
       'min_steps': 1,  # digits of a prompt, and steps of thought
       'max_steps': 4,
       'held_out_share': 0.2,
   }
-  config.sft.data = config.data
+  config.sft.task = config.task
   config.sft.stop.at_least = 0.5  # both modes are to be known; thinking is learnt last
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 12  # mode, four steps, answer, end token
   config.slow = {'reference': 'policy'}
   config.rollout = {
-      'name': 'rlx.rollout.modes.forced',
+      'name': 'modes.forced',
       'batch_size': config.rollout.batch_size,
       'group_size': 8,  # half of them in each mode
       'num_slots': 0,
@@ -41,7 +41,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'hgpo',
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'kl_coef': 0.1,
+      'kl': {'name': 'kl_in_loss', 'coef': 0.1},
       'inter_coef': 4.0,
       'margins': (0.1, 0.0),  # an answer at once may be right a tenth less often
   }

@@ -3,8 +3,8 @@
     rlx --config=experiments/configs/reasoning/pdr_arithmetic.py --workdir=runs/pdr
 
 Paper: https://arxiv.org/abs/2510.01123. What is new is where rows come from, so the algorithm is `grpo`: each
-round of a prompt is a group. With `num_rounds = 1` it is training on single passes. `eval/accuracy` is of
-single passes; `reward/mean` is of both rounds.
+round of a prompt is a group. With `num_rounds = 1` it is training on single passes. `eval/held_out/accuracy`
+is of single passes; `reward/mean` is of both rounds.
 
 Result: not run yet.
 """
@@ -23,13 +23,13 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config(arg)
   config.population.size = 3
   config.rollout = {
-      'name': 'rlx.rollout.refine.rounds',
+      'name': 'refine.rounds',
       'batch_size': config.rollout.batch_size,
       'group_size': 8,  # drafts of a prompt in a round
       'num_slots': 0,
       'num_rounds': 2,
       'distil': {
-          'name': 'rlx.rollout.refine.most_frequent',
+          'name': 'refine.most_frequent',
           'num': 2,
           'eos_id': EOS_ID,
           'separator': ALPHABET.index('=') + 2,  # its token: behind padding and end

@@ -18,20 +18,20 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   smoke = parse_arg(arg, smoke=False).smoke
   config = tempo_fork.get_config(arg)
-  config.data.before, config.data.after = 0, 10
+  config.task.before, config.task.after = 0, 10
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 12
   rows = config.rollout.batch_size
   config.rollout = {
-      'name': 'rlx.rollout.curriculum.curriculum',
+      'name': 'curriculum',
       'num_problems': 4096,  # made once
       'batch_size': rows,
       'num_prompts': rows // 8,
       'num_slots': 0,
-      'scores': {'name': 'rlx.controllers.prompts.everywhere'},
-      'draw': {'name': 'rlx.controllers.prompts.without_replacement'},
-      'allocate': {'name': 'rlx.controllers.allocation.uniform'},
+      'scores': {'name': 'controllers.prompts.everywhere'},
+      'draw': {'name': 'controllers.prompts.without_replacement'},
+      'allocate': {'name': 'controllers.allocation.uniform'},
       'length': {
-          'name': 'rlx.controllers.schedules.oscillating',
+          'name': 'controllers.schedules.oscillating',
           'low': 4,  # tokens
           'high': config.decoding.max_tokens,
           'period': 2 if smoke else 200,  # steps of a cycle
@@ -41,6 +41,6 @@ def get_config(arg: str = '') -> ConfigDict:
       'prior_strength': 1.0,
   }
   config.algorithm = {
-      'name': 'grpo', 'clip_low': 0.2, 'clip_high': 0.28, 'kl_coef': 0.0, 'entropy_coef': 0.0,
+      'name': 'grpo', 'clip_low': 0.2, 'clip_high': 0.28, 'kl': {'name': 'no_kl'}, 'entropy_coef': 0.0,
   }
   return config

@@ -18,7 +18,7 @@ def get_config(arg: str = '') -> ConfigDict:
   parse_arg(arg, smoke=False)
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
-  config.data = {
+  config.task = {
       'name': 'propose',
       'modulus': 7,
       'length': 3,  # digits of a prompt
@@ -26,9 +26,9 @@ def get_config(arg: str = '') -> ConfigDict:
       'wrong_share': 0.5,  # of the pairs begin with a wrong proposal
       'held_out_share': 0.1,
   }
-  config.sft.data = config.data
+  config.sft.task = config.task
   config.sft.stop.at_least = 0.4
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 6  # proposals and verdicts
-  config.reward = {'name': 'rlx.envs.propose.by_role'}
-  config.algorithm = {'name': 'spoc', 'clip_low': 0.2, 'clip_high': 0.2, 'kl_coef': 0.0}
+  config.reward = {'name': 'toys.by_role'}
+  config.algorithm = {'name': 'spoc', 'clip_low': 0.2, 'clip_high': 0.2, 'kl': {'name': 'no_kl'}}
   return config

@@ -20,7 +20,7 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False, budget=16, heterogeneity=1.0)
   config = arithmetic.get_config('smoke' if arg.smoke else '', steps=600)
   config.population.size = 3
-  config.data = {
+  config.task = {
       'name': 'planted',
       'letters': 4,
       'length': 2,  # letters of a pattern
@@ -28,8 +28,8 @@ def get_config(arg: str = '') -> ConfigDict:
       'heterogeneity': arg.heterogeneity,
       'held_out_share': 0.25,
   }
-  config.sft.data = config.data
+  config.sft.task = config.task
   config.sft.stop.at_least = 0.9  # greedy answers that hold their pattern
   config.decoding.max_tokens = config.sft.decoding.max_tokens = arg.budget + 1  # and the end token
-  config.reward = {'name': 'rlx.envs.planted.tokens_left'}
+  config.reward = {'name': 'toys.tokens_left'}
   return config

@@ -18,7 +18,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of `sft/gsm8k.py`."""
   data = 'experiments/data/chats'
   config = gsm8k.get_config(arg, train=f'{data}_train.jsonl', held_out=f'{data}_test.jsonl')
-  config.data.columns = ConfigDict()  # `messages`, as it is in the file
-  config.data.max_prompt_tokens = 512
+  config.task.columns = ConfigDict()  # `messages`, as it is in the file
+  config.task.max_prompt_tokens = 512
   config.score.packed_columns = 1024
   return config

@@ -34,7 +34,7 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
   config.population = {'size': 1}
   config.mesh = {'data': -1, 'fsdp': 1, 'tensor': 1}  # -1: all devices
   config.stages = ('main',)
-  config.data = {
+  config.task = {
       'name': 'dataset',
       'directory': arg.model,  # of the tokenizer
       'train': arg.train,
@@ -46,15 +46,17 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
       'max_completion_tokens': 256,
       'malformed': 'skip',  # too long ones included; they are counted
   }
-  config.model = {
-      'name': 'hf',
-      'directory': arg.model,
-      'context_length': 0,  # the directory's own
-      'dtype': 'float32',
-      'param_dtype': 'float32',
-      'remat': False,
-      'attention': 'auto',  # which kernel
-      'decode_attention': 'auto',
+  config.models = {
+      'policy': {
+          'name': 'hf',
+          'directory': arg.model,
+          'context_length': 0,  # the directory's own
+          'dtype': 'float32',
+          'param_dtype': 'float32',
+          'remat': False,
+          'attention': 'auto',  # which kernel
+          'decode_attention': 'auto',
+      },
   }
   config.score = {
       'chunk_tokens': 2048,  # with logits at a time
@@ -64,7 +66,7 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
   }
   config.steps = 300
   config.stop = ConfigDict()  # none: all steps are taken
-  config.params = {'policy': 'hf'}
+  config.trained = ('policy',)
   config.slow = ConfigDict()
   config.decoding = {
       'max_tokens': 256,
@@ -90,9 +92,13 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
       'clip_norm': 1.0,
   }
   problems = 8 if arg.held_out.startswith(_DATA) else 64  # the data of the repository are few
-  config.eval = {'name': 'likelihood', 'every': 50, 'problems': problems}  # steps; held-out rows
+  config.evals = {'held_out': {'name': 'likelihood', 'every': 50, 'problems': problems}}  # steps; rows
   config.checkpoint = {'every': 50, 'keep': 2}  # steps; newest ones
-  config.log = {'steps_per_dispatch': 10, 'samples': 4}  # in one program; rows
+  config.log = {
+      'steps_per_dispatch': 10,  # in one program
+      'samples': 4,  # rows
+      'headline': 'eval/held_out/nll',  # nats a token
+  }
   if arg.smoke:
     shrink(config)
   return config
@@ -103,5 +109,5 @@ def shrink(config: ConfigDict) -> None:
   config.steps = 4
   config.decoding.max_tokens = 128
   config.rollout.batch_size = 8
-  config.eval.every = config.checkpoint.every = 2
-  config.log = {'steps_per_dispatch': 2, 'samples': 2}
+  config.evals.held_out.every = config.checkpoint.every = 2
+  config.log.update(steps_per_dispatch=2, samples=2)

@@ -18,7 +18,7 @@ def get_config(arg: str = '') -> ConfigDict:
   groups = config.rollout.batch_size // config.rollout.group_size
   config.rollout = {
       **config.rollout,
-      'name': 'rlx.rollout.partial.partial_completions',
+      'name': 'partial_completions',
       'num_slots': config.rollout.batch_size + config.rollout.batch_size // 4,  # all that are begun
       'unfinished_groups': max(groups // 4, 1),
       'max_age': 4,  # train steps

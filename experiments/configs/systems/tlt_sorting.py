@@ -25,16 +25,16 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
   config = arithmetic.get_config(f'smoke={arg.smoke}', steps=200)
-  config.data = config.sft.data = ConfigDict({
+  config.task = config.sft.task = ConfigDict({
       'name': 'sorting',
       'length': 6,  # digits
       'held_out_share': 0.1,  # of all strings of digits, never trained on
   })
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 7  # the digits and the end token
-  config.model.num_layers = 3
+  config.models.policy.num_layers = 3
+  config.models.drafter = {'name': 'drafter', 'num_layers': 1}  # the policy's first block, at the start
 
-  config.params = {'policy': 'transformer', 'drafter': 'drafter'}
-  config.drafter = {'num_layers': 1}  # the policy's first block, at the start
+  config.trained = ('policy', 'drafter')
   config.rollout = {
       'name': 'drafted_completions',
       'batch_size': 16 if arg.smoke else 512,

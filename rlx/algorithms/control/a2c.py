@@ -9,10 +9,9 @@ Source: Mnih et al., 2016, https://arxiv.org/abs/1602.01783, section 4 and algor
 asynchrony.
 """
 
-import jax
 import jax.numpy as jnp
 
-from rlx.advantages import temporal
+from rlx.advantages import episodes
 from rlx.losses import value as value_losses
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
@@ -36,14 +35,10 @@ def a2c(
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del key
-    values = value.apply(models['value'], batch['observations'])
-    next_values = value.apply(models['value'], batch['next_observations'])
-    advantages = temporal.gae_episodes(
-        batch['rewards'], values, next_values, batch['terminated'], batch['truncated'], discount=discount,
-        lambda_=lambda_,
+    values, advantages = episodes.estimated(
+        value, models['value'], batch, discount=discount, lambda_=lambda_
     )
-    batch = {**batch, 'advantages': advantages, 'returns': advantages + values}
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
+    return episodes.transitions({**batch, 'advantages': advantages, 'returns': advantages + values})
 
   def loss(models: Models, batch: Batch, key: Key):
     del key

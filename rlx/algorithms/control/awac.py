@@ -14,20 +14,15 @@ import jax
 import jax.numpy as jnp
 
 from rlx import tracking
+from rlx.losses.actor_critic import bootstrapped, ensemble_error
 from rlx.losses.value import exponential_weights
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
 def awac(
-    rollout: Rollout,
-    policy: Policy,
-    critic: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    sharpness: float,
-    weight_max: float,
+    rollout: Rollout, policy: Policy, critic: Network, *, discount: float, target_rate: float,
+    sharpness: float, weight_max: float,
 ) -> Algorithm:
   """Advantage-weighted actor-critic; trains `policy` and `critic`, and `slow['target']` follows `critic`.
 
@@ -40,17 +35,15 @@ def awac(
     sharpness: 1 / λ, one over the units of returns.
     weight_max: w, the largest weight of an action.
   """
-  held = jax.lax.stop_gradient
   lowest = lambda params, *inputs: critic.apply(params, *inputs).min(axis=0)
 
   def loss(models: Models, batch: Batch, key: Key):
     next_key, key = jax.random.split(key)
     observations, following = batch['observations'], batch['next_observations']
     next_actions, _ = policy.sample(models['policy'], following, next_key)
-    bootstrap = jnp.where(batch['terminated'], 0, lowest(models['target'], following, next_actions))
-    targets = held(batch['rewards'] + discount * bootstrap)
+    bootstrap = lowest(models['target'], following, next_actions)
     values = critic.apply(models['critic'], observations, batch['actions'])
-    critic_loss = jnp.square(values - targets[None]).mean(axis=1).sum()
+    critic_loss = ensemble_error(values, bootstrapped(batch, bootstrap, discount=discount))
 
     own, _ = policy.sample(models['policy'], observations, key)
     advantages = values.min(axis=0) - lowest(models['critic'], observations, own)

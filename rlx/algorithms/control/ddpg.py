@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx import tracking
+from rlx.losses.actor_critic import bootstrapped, ensemble_error
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout, Track
 
@@ -53,17 +54,16 @@ def deterministic_actor_critic(
     track: moves `slow['target']`, and whatever else lags.
     discount: γ per step.
   """
-  held = jax.lax.stop_gradient
 
   def loss(models: Models, batch: Batch, key: Key):
     following = next_actions(models, batch, key)
     bootstrap = critic.apply(models['target'], batch['next_observations'], following).min(axis=0)
-    targets = held(batch['rewards'] + discount * jnp.where(batch['terminated'], 0, bootstrap))
     values = critic.apply(models['critic'], batch['observations'], batch['actions'])
-    critic_loss = jnp.square(values - targets[None]).mean(axis=1).sum()
+    critic_loss = ensemble_error(values, bootstrapped(batch, bootstrap, discount=discount))
 
     actions = policy.mode(models['policy'], batch['observations'])
-    policy_loss = -critic.apply(held(models['critic']), batch['observations'], actions)[0].mean()
+    held = jax.lax.stop_gradient(models['critic'])
+    policy_loss = -critic.apply(held, batch['observations'], actions)[0].mean()
     metrics = {
         'loss/critic': critic_loss,
         'loss/policy': policy_loss,

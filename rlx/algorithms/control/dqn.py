@@ -5,7 +5,7 @@
 What the value behind a row is, is a function: `max_target` above, or `double_target`, Q̄(s', argmax Q(s', ·)).
 Dueling is a network (`networks.dueling`); n-step and prioritised replay are rollouts, whose `spans` and
 `weights` are read here, and for which the advantage slot adds `priorities` |Q(s, a) - y|, made before the
-update. ε is constant. `models['policy']` is the network Q.
+update. ε is constant. `models['policy']` is the network Q. `q_learning` is what C51 and QR-DQN share.
 
 Source: Mnih et al., 2015, https://doi.org/10.1038/nature14236, algorithm 1; van Hasselt et al., 2015,
 https://arxiv.org/abs/1509.06461, eq. 4.
@@ -18,11 +18,12 @@ import jax.numpy as jnp
 import optax
 
 from rlx import tracking
-from rlx.models.networks import GreedyPolicy
+from rlx.models.networks import GreedyPolicy, picked
 from rlx.rollout.control.replay import discounts, weights
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 Target = Callable[[jax.Array, jax.Array], jax.Array]  # (Q [B, A], Q̄ [B, A]) -> [B]
+Judge = Callable[[Models, Batch], tuple[jax.Array, jax.Array, jax.Array]]
 
 
 def max_target(online: jax.Array, lagging: jax.Array) -> jax.Array:
@@ -51,29 +52,37 @@ def dqn(
     target_period: updates between two copies.
   """
 
-  def errors(models: Models, batch: Batch) -> tuple[jax.Array, jax.Array]:
+  def judge(models: Models, batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
     following = batch['next_observations']
     bootstrap = target(
         policy.values(models['policy'], following), policy.values(models['target'], following)
     )
     targets = jax.lax.stop_gradient(batch['rewards'] + discounts(batch, discount) * bootstrap)
     values = picked(policy.values(models['policy'], batch['observations']), batch['actions'])
-    return values - targets, values
+    errors = values - targets
+    return optax.losses.huber_loss(errors, delta=huber_delta), jnp.abs(errors), values
+
+  return q_learning(rollout, judge, target_period=target_period)
+
+
+def q_learning(rollout: Rollout, judge: Judge, *, target_period: int) -> Algorithm:
+  """Whatever is learnt of values and their distributions, row by row.
+
+  Args:
+    rollout: yields transitions.
+    judge: `(models, batch) -> (errors, priorities, values)`, of which the first two are [B].
+    target_period: updates between two copies of `models['policy']` into `slow['target']`.
+  """
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del key
-    return {**batch, 'priorities': jnp.abs(errors(models, batch)[0])}
+    return {**batch, 'priorities': judge(models, batch)[1]}
 
   def loss(models: Models, batch: Batch, key: Key):
     del key
-    error, values = errors(models, batch)
-    critic_loss = jnp.mean(weights(batch) * optax.losses.huber_loss(error, delta=huber_delta))
+    errors, _, values = judge(models, batch)
+    critic_loss = jnp.mean(weights(batch) * errors)
     return critic_loss, {'loss/critic': critic_loss, 'critic/mean': values.mean()}
 
   track = tracking.periodic({'target': 'policy'}, period=target_period)
   return Algorithm(rollout=rollout, advantage=advantage, loss=loss, track=track)
-
-
-def picked(of_actions: jax.Array, actions: jax.Array) -> jax.Array:
-  """What [B, A, ...] says of actions [B]: [B, ...]."""
-  return jax.vmap(lambda row, action: row[action])(of_actions, actions)

@@ -16,15 +16,14 @@ Source: Duan et al., 2023, https://arxiv.org/abs/2310.05858, section IV; the mov
 bounds of σ (`gaussian_critics`) are our choice.
 """
 
-import math
-
 import jax
 import jax.numpy as jnp
 
 from rlx import tracking
+from rlx.algorithms.control.sac import soft_climb
 from rlx.envs.control.environment import Environment
+from rlx.losses.actor_critic import bootstrapped
 from rlx.losses.value import lowest
-from rlx.models import mlp
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
@@ -33,15 +32,8 @@ EPS = 0.1
 
 
 def dsac_t(
-    rollout: Rollout,
-    env: Environment,
-    policy: Policy,
-    critic: Network,
-    temperature: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    target_entropy: float,
+    rollout: Rollout, env: Environment, policy: Policy, critic: Network, temperature: Network, *,
+    discount: float, target_rate: float, target_entropy: float,
 ) -> Algorithm:
   """Distributional SAC with three refinements; trains the models of SAC.
 
@@ -64,7 +56,7 @@ def dsac_t(
     mean, std = lower(*critic.apply(models['target'], batch['next_observations'], actions))
     returns = mean + std * jax.random.normal(return_key, mean.shape)
     paid = temperature.apply(models['temperature']) * logprobs
-    after = lambda x: held(batch['rewards'] + discount * jnp.where(batch['terminated'], 0, x - paid))
+    after = lambda x: bootstrapped(batch, x - paid, discount=discount)
     return after(mean), after(returns)
 
   def loss(models: Models, batch: Batch, key: Key):
@@ -73,19 +65,13 @@ def dsac_t(
     expected, drawn = targets(models, batch, target_key)
     critic_loss = gaussian_loss(mean, std, expected[None], drawn[None]).mean(axis=1).sum()
 
-    alpha = temperature.apply(models['temperature'])
-    actions, logprobs = policy.sample(models['policy'], batch['observations'], action_key)
-    judged = lowest(critic.apply(held(models['critic']), batch['observations'], actions)[0], axis=0)
-    policy_loss = jnp.mean(held(alpha) * logprobs - judged)
-    temperature_loss = -jnp.log(alpha) * held(jnp.mean(logprobs) + wanted_entropy)
-    metrics = {
-        'loss/critic': critic_loss,
-        'loss/policy': policy_loss,
-        'critic/mean': mean.mean(),
-        'critic/std': std.mean(),
-        'policy/entropy': -logprobs.mean(),
-        'policy/temperature': alpha,
-    }
+    worth = lambda actions: lowest(
+        critic.apply(held(models['critic']), batch['observations'], actions)[0], axis=0
+    )
+    policy_loss, temperature_loss, metrics = soft_climb(
+        policy, temperature, worth, models, batch, action_key, target_entropy=wanted_entropy
+    )
+    metrics |= {'loss/critic': critic_loss, 'critic/mean': mean.mean(), 'critic/std': std.mean()}
     return critic_loss + policy_loss + temperature_loss, metrics
 
   return Algorithm(rollout=rollout, loss=loss, track=tracking.polyak({'target': 'critic'}, rate=target_rate))
@@ -115,21 +101,3 @@ def gaussian_loss(mean: jax.Array, std: jax.Array, expected: jax.Array, drawn: j
   pull = (expected - q) / (sigma**2 + EPS)
   spread = (jnp.square(surprise) - sigma**2) / (sigma**3 + EPS)
   return -(scale + EPS) * (pull * mean + spread * std)
-
-
-def gaussian_critics(env: Environment, *, num: int, hidden: tuple[int, ...], activation: str) -> Network:
-  """An ensemble of distributions: `apply(params, observations, actions) -> (means, stds)`, [num, ...] each.
-
-  A standard deviation is the softplus of an output, as in the authors' code; it begins near 0.7.
-  """
-  sizes = (math.prod(env.observation_shape) + env.actions.size, *hidden, 2)
-  between = mlp.activation(activation)
-  init = lambda key: mlp.init_ensemble(
-      key, num, sizes, scale=math.sqrt(2), final_scale=1.0, layer_norm=False
-  )
-
-  def apply(params, observations, actions):
-    outputs = mlp.apply_ensemble(params, jnp.concatenate([observations, actions], axis=-1), between)
-    return outputs[..., 0], jax.nn.softplus(outputs[..., 1])
-
-  return Network(init=init, apply=apply)

@@ -14,43 +14,20 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from rlx.algorithms.control.sac import sac
-from rlx.envs.control.environment import Environment
-from rlx.models.networks import Network, Policy
-from rlx.types import Algorithm, Batch, Key, Models, Rollout
+from rlx.models.networks import Network
+from rlx.types import Algorithm, Batch, Key, Models
 
 _EPS = 1e-6  # of a squared slope
 
 
-def edac(
-    rollout: Rollout,
-    env: Environment,
-    policy: Policy,
-    critic: Network,
-    temperature: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    target_entropy: float,
-    diversity: float,
-) -> Algorithm:
-  """SAC-N with diverse critics; trains `policy`, `critic` and `temperature`, `slow['target']` follows.
+def edac(parent: Algorithm, critic: Network, *, diversity: float) -> Algorithm:
+  """SAC-N with diverse critics; trains what its parent trains.
 
   Args:
-    rollout: yields transitions.
-    env: says how many numbers an action has.
-    policy: a distribution with gradients through its samples.
-    critic: an ensemble of N critics, at least 2.
-    temperature: a positive number, α.
-    discount: γ per step.
-    target_rate: share of the critic that the target takes on after each update.
-    target_entropy: of the policy, in nats for each number of the action.
+    parent: `sac`.
+    critic: of the parent, an ensemble of N critics, at least 2.
     diversity: η (the authors': 1 with N = 10 for locomotion); 0 is SAC-N.
   """
-  parent = sac(
-      rollout, env, policy, critic, temperature, discount=discount, target_rate=target_rate,
-      target_entropy=target_entropy,
-  )
 
   def loss(models: Models, batch: Batch, key: Key):
     total, metrics = parent.loss(models, batch, key)

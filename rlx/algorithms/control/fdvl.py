@@ -16,17 +16,8 @@ from rlx.types import Algorithm, Rollout
 
 
 def fdvl(
-    rollout: Rollout,
-    policy: Policy,
-    value: Network,
-    critic: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    rise: Conjugate,
-    greed: float,
-    sharpness: float,
-    weight_max: float,
+    rollout: Rollout, policy: Policy, value: Network, critic: Network, *, discount: float,
+    target_rate: float, rise: Conjugate, greed: float, sharpness: float, weight_max: float,
 ) -> Algorithm:
   """Dual V-learning; trains `policy`, `value` and `critic`, and `slow['target']` follows `critic`.
 

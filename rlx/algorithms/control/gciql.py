@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx import tracking
-from rlx.algorithms.control import iql
+from rlx.losses.actor_critic import regression_on_values
 from rlx.losses.value import expectile_error, exponential_weights
 from rlx.models.networks import Network, Policy
 from rlx.rollout.control.hindsight import joined
@@ -23,16 +23,8 @@ from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
 def gciql(
-    rollout: Rollout,
-    policy: Policy,
-    value: Network,
-    critic: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    expectile: float,
-    sharpness: float,
-    weight_max: float,
+    rollout: Rollout, policy: Policy, value: Network, critic: Network, *, discount: float,
+    target_rate: float, expectile: float, sharpness: float, weight_max: float,
 ) -> Algorithm:
   """Goal-conditioned implicit Q-learning; trains `policy`, `value`, `critic`; `target` follows `critic`.
 
@@ -62,7 +54,7 @@ def gciql(
     value_loss = expectile_error(judged - values, expectile=expectile).mean()
     here, there = joined(states, goals), joined(batch['next_states'], goals)
     rows = {**batch, 'observations': here, 'next_observations': there}
-    critic_loss = iql.regression_on_values(critic, value, models, rows, discount)
+    critic_loss = regression_on_values(critic, value, models, rows, discount=discount)
 
     judged, values = judge(models, states, batch['policy_goals'], actions)
     weights = exponential_weights(judged - values, sharpness=sharpness, weight_max=weight_max)

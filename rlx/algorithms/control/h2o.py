@@ -20,13 +20,14 @@ Source: Niu et al., 2022, https://arxiv.org/abs/2206.13464, and the authors' cod
 states in u are noisy copies of the simulator's too.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 
-from rlx import tracking
 from rlx.algorithms.control.sac import sac
 from rlx.envs.control.environment import Environment
-from rlx.models import mlp
+from rlx.losses.actor_critic import bootstrapped, mean_where
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
@@ -34,23 +35,9 @@ _SMALLEST = 1e-6  # of u, so that its logarithm is finite
 
 
 def h2o(
-    rollout: Rollout,
-    env: Environment,
-    policy: Policy,
-    critic: Network,
-    temperature: Network,
-    gap: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    target_entropy: float,
-    push_coef: float,
-    most_gap: float,
-    least_weight: float,
-    most_weight: float,
-    num_next: int,
-    next_noise: float,
-    input_noise: float,
+    rollout: Rollout, env: Environment, policy: Policy, critic: Network, temperature: Network, gap: Network,
+    *, discount: float, target_rate: float, target_entropy: float, push_coef: float, most_gap: float,
+    least_weight: float, most_weight: float, num_next: int, next_noise: float, input_noise: float,
 ) -> Algorithm:
   """Trains `policy`, `critic`, `temperature` and `gap`, and `slow['target']` follows `critic`.
 
@@ -81,7 +68,7 @@ def h2o(
   def targets(models: Models, batch: Batch, key: Key) -> jax.Array:
     actions, _ = policy.sample(models['policy'], batch['next_observations'], key)
     values = critic.apply(models['target'], batch['next_observations'], actions).min(axis=0)
-    return held(batch['rewards'] + discount * jnp.where(batch['terminated'], 0, values))
+    return bootstrapped(batch, values, discount=discount)
 
   def classify(models: Models, batch: Batch, key: Key) -> jax.Array:
     seen = [batch[name] for name in ('observations', 'actions', 'next_observations')]
@@ -104,41 +91,20 @@ def h2o(
 
     values = critic.apply(models['critic'], batch['observations'], batch['actions'])
     errors = weights[None] * jnp.square(values - targets(models, batch, target_key)[None])
-    bellman = (_mean(errors, real) + _mean(errors, simulated)).sum()
+    bellman = (mean_where(errors, real) + mean_where(errors, simulated)).sum()
     share = jnp.where(simulated, gaps, 0)
     share = share / jnp.maximum(share.sum(), _SMALLEST)
     high = jax.nn.logsumexp(values, axis=-1, b=jnp.broadcast_to(share[None], values.shape))
-    push = (high - _mean(values, real)).sum()
+    push = (high - mean_where(values, real)).sum()
     told = classify(models, batch, class_key)
-    total = bellman + push_coef * push + _mean(told, real) + _mean(told, simulated)
+    total = bellman + push_coef * push + mean_where(told, real) + mean_where(told, simulated)
     metrics = {
         **metrics, 'loss/critic': bellman, 'loss/push': push, 'loss/classifiers': told.mean(),
-        'gap/mean': _mean(gaps, simulated), 'gap/weight': _mean(weights, simulated),
+        'gap/mean': mean_where(gaps, simulated), 'gap/weight': mean_where(weights, simulated),
     }
     return rest + total, metrics
 
-  return Algorithm(rollout=rollout, loss=loss, track=tracking.polyak({'target': 'critic'}, rate=target_rate))
-
-
-def dynamics_gap(env: Environment, *, hidden: tuple[int, ...], activation: str) -> Network:
-  """The classifiers' two networks: `apply(params, s, a, s') -> (d_sa [...], f [...])`, for vectors s."""
-  size, act = env.observation_shape[0], mlp.activation(activation)
-  shape = dict(scale=1.0, final_scale=1.0, layer_norm=False)
-
-  def init(key: Key):
-    pair_key, added_key = jax.random.split(key)
-    return {
-        'pair': mlp.init(pair_key, (size + env.actions.size, *hidden, 1), **shape),
-        'added': mlp.init(added_key, (2 * size + env.actions.size, *hidden, 1), **shape),
-    }
-
-  def apply(params, observations, actions, next_observations):
-    pair = jnp.concatenate([observations, actions], axis=-1)
-    moved = jnp.concatenate([pair, next_observations - observations], axis=-1)
-    out = mlp.apply(params['pair'], pair, act), mlp.apply(params['added'], moved, act)
-    return out[0][..., 0], out[1][..., 0]
-
-  return Network(init=init, apply=apply)
+  return dataclasses.replace(parent, loss=loss)
 
 
 def log_ratio(gap: Network, params, batch: Batch) -> jax.Array:
@@ -152,9 +118,3 @@ def gap_of(gap: Network, params, batch: Batch, key: Key, *, num: int, noise: flo
   noise = noise * jax.random.normal(key, (num, *next_states.shape))
   ratio = lambda s: log_ratio(gap, params, {**batch, 'next_observations': s})
   return -jax.vmap(ratio)(next_states[None] + noise).mean(axis=0)
-
-
-def _mean(x: jax.Array, mask: jax.Array) -> jax.Array:
-  """The mean over the last axis of x [..., B] where `mask` [B] is True; 0 where it is nowhere."""
-  counts = jnp.broadcast_to(mask.reshape((1,) * (x.ndim - 1) + mask.shape), x.shape)
-  return jnp.where(counts, x, 0).sum(axis=-1) / jnp.maximum(mask.sum(), 1)

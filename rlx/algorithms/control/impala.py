@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 
 from rlx.advantages import temporal
-from rlx.losses import policy as policy_losses
 from rlx.losses import regularizers
 from rlx.losses import value as value_losses
+from rlx.losses.ratios import ratio
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
@@ -48,7 +48,7 @@ def impala(
     del key
     logprobs, entropy = policy.score(models['policy'], batch['observations'], batch['actions'])
     values = value.apply(models['value'], batch['observations'])
-    ratios = policy_losses.ratio(logprobs, batch['sampler_logprobs'])
+    ratios = ratio(logprobs, batch['sampler_logprobs'])
     held = jax.lax.stop_gradient((values, value.apply(models['value'], batch['next_observations']), ratios))
     targets, advantages = temporal.vtrace_episodes(
         batch['rewards'], held[0], held[1], batch['terminated'], batch['truncated'], held[2],

@@ -18,22 +18,15 @@ import jax
 import jax.numpy as jnp
 
 from rlx import tracking
+from rlx.losses.actor_critic import regression_on_values
 from rlx.losses.value import expectile_error, exponential_weights
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
 def iql(
-    rollout: Rollout,
-    policy: Policy,
-    value: Network,
-    critic: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    expectile: float,
-    sharpness: float,
-    weight_max: float,
+    rollout: Rollout, policy: Policy, value: Network, critic: Network, *, discount: float,
+    target_rate: float, expectile: float, sharpness: float, weight_max: float,
 ) -> Algorithm:
   """Implicit Q-learning; trains `policy`, `value` and `critic`, and `slow['target']` follows `critic`.
 
@@ -55,15 +48,8 @@ def iql(
 
 
 def in_sample(
-    rollout: Rollout,
-    policy: Policy,
-    value: Network,
-    critic: Network,
-    value_error: Callable[[jax.Array], jax.Array],
-    *,
-    discount: float,
-    target_rate: float,
-    sharpness: float,
+    rollout: Rollout, policy: Policy, value: Network, critic: Network,
+    value_error: Callable[[jax.Array], jax.Array], *, discount: float, target_rate: float, sharpness: float,
     weight_max: float,
 ) -> Algorithm:
   """The three losses above, with `value_error` of u in the place of the expectile.
@@ -87,7 +73,7 @@ def in_sample(
     values = value.apply(models['value'], observations)
     advantages = jax.lax.stop_gradient(judged) - values
     value_loss = value_error(advantages).mean()
-    critic_loss = regression_on_values(critic, value, models, batch, discount)
+    critic_loss = regression_on_values(critic, value, models, batch, discount=discount)
     logprobs, _ = policy.score(models['policy'], observations, actions)
     weights = exponential_weights(advantages, sharpness=sharpness, weight_max=weight_max)
     policy_loss = -jnp.mean(weights * logprobs)
@@ -102,13 +88,3 @@ def in_sample(
     return value_loss + critic_loss + policy_loss, metrics
 
   return Algorithm(rollout=rollout, loss=loss, track=tracking.polyak({'target': 'critic'}, rate=target_rate))
-
-
-def regression_on_values(
-    critic: Network, value: Network, models: Models, batch: Batch, discount: float
-) -> jax.Array:
-  """Σ_i mean (r + γ (1 - terminated) V(s') - Q_i(s, a))²: the loss of the critic, [] float32."""
-  following = value.apply(jax.lax.stop_gradient(models['value']), batch['next_observations'])
-  targets = batch['rewards'] + discount * jnp.where(batch['terminated'], 0, following)
-  values = critic.apply(models['critic'], batch['observations'], batch['actions'])
-  return jnp.square(values - targets[None]).mean(axis=1).sum()

@@ -15,41 +15,20 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from rlx.algorithms.control.td3 import td3
 from rlx.controllers.memory import with_memory
 from rlx.envs.control.quadrotor import hover_reward
-from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout, StatefulRollout
 
 
 def learning_to_fly(
-    rollout: Rollout,
-    policy: Policy,
-    critic: Network,
-    *,
-    discount: float,
-    smoothing_noise: float,
-    noise_clip: float,
-    target_rate: float,
-    target_period: int,
-    position_cost: float,
-    angle_cost: float,
-    velocity_cost: float,
-    action_cost: float,
-    initial_share: float,
-    curriculum_steps: int,
+    parent: Algorithm, *, position_cost: float, angle_cost: float, velocity_cost: float, action_cost: float,
+    initial_share: float, curriculum_steps: int,
 ) -> Algorithm:
-  """TD3 on a quadrotor with costs that grow; trains `policy` and `critic`.
+  """TD3 on a quadrotor with costs that grow; trains what its parent trains.
 
   Args:
-    rollout: yields transitions of `envs.control.quadrotor`.
-    policy: as for `td3`; sees the sensors.
-    critic: as for `td3`; sees the true state.
-    discount: as are the next four, of `td3`.
-    smoothing_noise: see there.
-    noise_clip: see there.
-    target_rate: see there.
-    target_period: see there.
+    parent: `td3`, on transitions of `envs.control.quadrotor`; its policy sees the sensors, its critic the
+      true state.
     position_cost: as are the next three, of `hover_reward`, in the end.
     angle_cost: see there.
     velocity_cost: see there.
@@ -72,12 +51,8 @@ def learning_to_fly(
     now = {name: cost * batch['curriculum/share'] for name, cost in costs.items()}
     return {**batch, 'rewards': hover_reward(batch['next_observations'], batch['actions'], **now)}
 
-  base = td3(
-      _with_share(rollout, initial_share, curriculum_steps), policy, critic, discount=discount,
-      smoothing_noise=smoothing_noise, noise_clip=noise_clip, target_rate=target_rate,
-      target_period=target_period,
-  )
-  return dataclasses.replace(base, reward=reward)
+  rollout = _with_share(parent.rollout, initial_share, curriculum_steps)
+  return dataclasses.replace(parent, rollout=rollout, reward=reward)
 
 
 def _with_share(rollout: Rollout, initial: float, num_steps: int) -> StatefulRollout:

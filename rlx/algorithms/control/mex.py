@@ -12,43 +12,34 @@ Source: Liu et al., 2023, https://arxiv.org/abs/2305.18258, algorithm 1; the mea
 the place of the maximum are our reading of its practical, model-free algorithm.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 
-from rlx.algorithms.control.dqn import Target, dqn
 from rlx.models.networks import GreedyPolicy
-from rlx.types import Algorithm, Batch, Key, Models, Rollout
+from rlx.types import Algorithm, Batch, Key, Models
 
 
-def mex(
-    rollout: Rollout, policy: GreedyPolicy, *, target: Target, discount: float, huber_delta: float,
-    target_period: int, optimism: float,
-) -> Algorithm:
-  """Maximise to explore; trains `policy`, and `slow['target']` copies it now and then.
+def mex(parent: Algorithm, policy: GreedyPolicy, *, optimism: float) -> Algorithm:
+  """Maximise to explore; trains what its parent trains.
 
   Args:
-    rollout: yields transitions.
-    policy: ε-greedy, over Q(s, ·).
-    target: the value behind a row, as for `dqn`.
-    discount: γ per step.
-    huber_delta: errors beyond it count linearly. Below `optimism`, hope can outweigh any error.
-    target_period: updates between two copies.
+    parent: `dqn`. With a `huber_delta` below `optimism`, hope can outweigh any error.
+    policy: of the parent, ε-greedy over Q(s, ·).
     optimism: 1/η, at least 0.
   Raises:
     ValueError: `optimism` is negative.
   """
   if optimism < 0:
     raise ValueError(f'optimism={optimism}: it is 1/η, at least 0')
-  base = dqn(
-      rollout, policy, target=target, discount=discount, huber_delta=huber_delta, target_period=target_period
-  )
 
   def loss(models: Models, batch: Batch, key: Key) -> tuple[jax.Array, dict[str, jax.Array]]:
-    fit, metrics = base.loss(models, batch, key)
+    fit, metrics = parent.loss(models, batch, key)
     hoped = hope(policy, models['policy'], batch['observations']).mean()
     return fit - optimism * hoped, {**metrics, 'critic/hoped': hoped}
 
-  return Algorithm(rollout=rollout, advantage=base.advantage, loss=loss, track=base.track)
+  return dataclasses.replace(parent, loss=loss)
 
 
 def hope(policy: GreedyPolicy, params, observations: jax.Array) -> jax.Array:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from rlx import tracking
 from rlx.losses import regularizers
+from rlx.losses.actor_critic import bootstrapped, ensemble_error
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
@@ -59,9 +60,8 @@ def mpo(
   def loss(models: Models, batch: Batch, key: Key):
     next_key, action_key = jax.random.split(key)
     bootstrap = drawn(models, batch['next_observations'], next_key)[2].mean(axis=0)
-    targets = batch['rewards'] + discount * jnp.where(batch['terminated'], 0, bootstrap)
     values = critic.apply(models['critic'], batch['observations'], batch['actions'])
-    critic_loss = jnp.square(values - targets[None]).mean(axis=1).sum()
+    critic_loss = ensemble_error(values, bootstrapped(batch, bootstrap, discount=discount))
 
     actions, old_logprobs, worth = drawn(models, batch['observations'], action_key)
     eta, lambda_ = temperature.apply(models['temperature']), multiplier.apply(models['multiplier'])

@@ -8,17 +8,23 @@ What was cut off by a time limit is bootstrapped from the observation that it re
 Source: Schulman et al., 2017, https://arxiv.org/abs/1707.06347, eq. 9.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
-from rlx.advantages import temporal
+from rlx.advantages import episodes
 from rlx.losses import policy as policy_losses
-from rlx.losses import regularizers
+from rlx.losses import ratios, regularizers
 from rlx.losses import value as value_losses
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
-_EPS = 1e-8  # of the standard deviation of advantages
+
+def over_the_batch(advantages: jax.Array, batch: Batch) -> jax.Array:
+  """Plain PPO: advantages are normalised over the whole batch."""
+  del batch
+  return episodes.normalised(advantages)
 
 
 def ppo(
@@ -33,6 +39,7 @@ def ppo(
     value_clip: float,
     discount: float,
     lambda_: float,
+    normalise: Callable[[jax.Array, Batch], jax.Array] = over_the_batch,
 ) -> Algorithm:
   """Proximal policy optimisation; trains `models['policy']` and `models['value']`.
 
@@ -47,22 +54,17 @@ def ppo(
     value_clip: how far values may move from those of the rollout before they stop counting.
     discount: γ per step.
     lambda_: of GAE; 1 is Monte Carlo.
+    normalise: `(advantages [B, T], batch) -> advantages`, for variants.
   """
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del key
-    values = value.apply(models['value'], batch['observations'])
-    next_values = value.apply(models['value'], batch['next_observations'])
-    advantages = temporal.gae_episodes(
-        batch['rewards'], values, next_values, batch['terminated'], batch['truncated'], discount=discount,
-        lambda_=lambda_,
+    values, advantages = episodes.estimated(
+        value, models['value'], batch, discount=discount, lambda_=lambda_
     )
-    centred = advantages - advantages.mean()
-    batch = {
-        **batch, 'values': values, 'returns': advantages + values,
-        'advantages': centred / (advantages.std() + _EPS),
-    }
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
+    return episodes.transitions({
+        **batch, 'values': values, 'returns': advantages + values, 'advantages': normalise(advantages, batch),
+    })
 
   def loss(models: Models, batch: Batch, key: Key):
     del key
@@ -72,7 +74,7 @@ def ppo(
     values = value.apply(models['value'], batch['observations'])
     errors = value_losses.clipped_squared_error(values, batch['values'], batch['returns'], clip=value_clip)
     policy_loss, value_loss, entropy = surrogate.mean(), errors.mean(), entropy.mean()
-    ratio = policy_losses.ratio(logprobs, old)
+    ratio = ratios.ratio(logprobs, old)
     metrics = {
         'loss/policy': policy_loss,
         'loss/value': value_loss,

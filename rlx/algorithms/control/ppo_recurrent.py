@@ -14,25 +14,18 @@ import jax
 import jax.numpy as jnp
 
 from rlx.advantages import temporal
+from rlx.advantages.episodes import normalised
 from rlx.losses import policy as policy_losses
 from rlx.losses import regularizers
 from rlx.losses import value as value_losses
+from rlx.models.networks import picked
 from rlx.models.recurrent import Recurrent
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
-_EPS = 1e-8  # of the standard deviation of advantages
-
 
 def ppo_recurrent(
-    rollout: Rollout,
-    policy: Recurrent,
-    *,
-    clip_low: float,
-    clip_high: float,
-    entropy_coef: float,
-    value_coef: float,
-    discount: float,
-    lambda_: float,
+    rollout: Rollout, policy: Recurrent, *, clip_low: float, clip_high: float, entropy_coef: float,
+    value_coef: float, discount: float, lambda_: float,
 ) -> Algorithm:
   """Recurrent PPO; trains `models['policy']`, which has the value too.
 
@@ -58,15 +51,13 @@ def ppo_recurrent(
         batch['rewards'], values, next_values, batch['terminated'], batch['truncated'], discount=discount,
         lambda_=lambda_,
     )
-    centred = advantages - advantages.mean()
-    normalised = centred / (advantages.std() + _EPS)
-    return {**batch, 'returns': advantages + values, 'advantages': normalised}
+    return {**batch, 'returns': advantages + values, 'advantages': normalised(advantages)}
 
   def loss(models: Models, batch: Batch, key: Key):
     del key
     _, logits, values = read(models, batch)
     all_logprobs = jax.nn.log_softmax(logits)
-    logprobs = jnp.take_along_axis(all_logprobs, batch['actions'][..., None], axis=-1)[..., 0]
+    logprobs = picked(all_logprobs, batch['actions'])
     entropy = -jnp.sum(jnp.exp(all_logprobs) * all_logprobs, axis=-1).mean()
     old, clip = batch['sampler_logprobs'], dict(clip_low=clip_low, clip_high=clip_high)
     policy_loss = policy_losses.clipped_surrogate(logprobs, old, batch['advantages'], **clip).mean()

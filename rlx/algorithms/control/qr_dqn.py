@@ -13,27 +13,10 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from rlx import tracking
-from rlx.algorithms.control.c51 import greedy_on
-from rlx.algorithms.control.dqn import picked
-from rlx.envs.control.environment import Environment
-from rlx.models.networks import GreedyPolicy
-from rlx.rollout.control.replay import discounts, weights
-from rlx.types import Algorithm, Batch, Key, Models, Rollout
-
-
-def greedy_on_quantiles(
-    env: Environment, *, hidden: tuple[int, ...], activation: str, num_quantiles: int, epsilon: float
-) -> GreedyPolicy:
-  """ε-greedy over the means of quantiles; `outputs` are those [..., num_actions, num_quantiles].
-
-  Raises:
-    ValueError: as `c51.greedy_on`.
-  """
-  mean = lambda quantiles: quantiles.mean(axis=-1)
-  return greedy_on(
-      env, mean, hidden=hidden, activation=activation, num_outputs=num_quantiles, epsilon=epsilon
-  )
+from rlx.algorithms.control.dqn import q_learning
+from rlx.models.networks import GreedyPolicy, picked
+from rlx.rollout.control.replay import discounts
+from rlx.types import Algorithm, Batch, Models, Rollout
 
 
 def qr_dqn(
@@ -49,26 +32,16 @@ def qr_dqn(
     target_period: updates between two copies.
   """
 
-  def regression(models: Models, batch: Batch) -> jax.Array:
+  def judge(models: Models, batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
     following = batch['next_observations']
     best = jnp.argmax(policy.values(models['target'], following), axis=-1)
     behind = picked(policy.outputs(models['target'], following), best)
     targets = batch['rewards'][:, None] + discounts(batch, discount)[:, None] * behind
     quantiles = picked(policy.outputs(models['policy'], batch['observations']), batch['actions'])
-    return quantile_huber(quantiles, jax.lax.stop_gradient(targets), delta=huber_delta)
+    errors = quantile_huber(quantiles, jax.lax.stop_gradient(targets), delta=huber_delta)
+    return errors, errors, policy.values(models['policy'], batch['observations'])
 
-  def advantage(models: Models, batch: Batch, key: Key) -> Batch:
-    del key
-    return {**batch, 'priorities': regression(models, batch)}
-
-  def loss(models: Models, batch: Batch, key: Key):
-    del key
-    critic_loss = jnp.mean(weights(batch) * regression(models, batch))
-    values = policy.values(models['policy'], batch['observations'])
-    return critic_loss, {'loss/critic': critic_loss, 'critic/mean': values.mean()}
-
-  track = tracking.periodic({'target': 'policy'}, period=target_period)
-  return Algorithm(rollout=rollout, advantage=advantage, loss=loss, track=track)
+  return q_learning(rollout, judge, target_period=target_period)
 
 
 def quantile_huber(quantiles: jax.Array, targets: jax.Array, *, delta: float) -> jax.Array:

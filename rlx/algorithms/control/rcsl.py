@@ -10,13 +10,7 @@ Source: Brandfonbrener et al., 2022, https://arxiv.org/abs/2206.01079; Emmons et
 https://arxiv.org/abs/2112.10751. RvS conditions on the average return of the steps that are left.
 """
 
-from collections.abc import Callable
-import dataclasses
-
-import jax
-import jax.numpy as jnp
-
-from rlx.envs.control.environment import Environment
+from rlx.envs.control.wrappers import with_return
 from rlx.models.networks import Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
@@ -38,32 +32,3 @@ def rcsl(rollout: Rollout, policy: Policy) -> Algorithm:
     return policy_loss, {'loss/policy': policy_loss, 'policy/entropy': entropy.mean()}
 
   return Algorithm(rollout=rollout, loss=loss)
-
-
-def commanded(*, env: Callable[[], Environment], target: float) -> Environment:
-  """The environment with one more number behind its observations [O]: what is still wanted of the target.
-
-  Args:
-    env: makes the environment.
-    target: return that is asked for, undiscounted.
-  """
-  inner = env()
-
-  def reset(key: Key):
-    state, observation = inner.reset(key)
-    return (state, jnp.float32(target)), jnp.append(observation, target)
-
-  def step(state, action: jax.Array, key: Key):
-    inside, wanted = state
-    new = inner.step(inside, action, key)
-    wanted = wanted - new.reward
-    return new._replace(state=(new.state, wanted), observation=jnp.append(new.observation, wanted))
-
-  (size,) = inner.observation_shape
-  return dataclasses.replace(inner, reset=reset, step=step, observation_shape=(size + 1,))
-
-
-def with_return(observations: jax.Array, returns: jax.Array | float) -> jax.Array:
-  """Observations [..., O + 1] of a `commanded` environment, with other returns [...] wanted."""
-  returns = jnp.broadcast_to(jnp.asarray(returns, jnp.float32), observations.shape[:-1])
-  return jnp.concatenate([observations[..., :-1], returns[..., None]], axis=-1)

@@ -16,26 +16,17 @@ of the rows (they draw half of each batch from the expert). What a terminal stat
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 
 from rlx.algorithms.control.iql import iql
+from rlx.losses.actor_critic import mean_where
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
 def recoil(
-    rollout: Rollout,
-    policy: Policy,
-    value: Network,
-    critic: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    expectile: float,
-    sharpness: float,
-    weight_max: float,
-    pseudo_reward: float,
+    rollout: Rollout, policy: Policy, value: Network, critic: Network, *, discount: float,
+    target_rate: float, expectile: float, sharpness: float, weight_max: float, pseudo_reward: float,
     expert_weight: float,
 ) -> Algorithm:
   """Relaxed-coverage imitation; trains `policy`, `value` and `critic`, and `slow['target']` follows.
@@ -54,19 +45,17 @@ def recoil(
     expert_weight: c; one over the share of the expert's rows makes both terms alike.
   """
   highest = pseudo_reward / (1 - discount)
-  settings = dict(discount=discount, target_rate=target_rate, sharpness=sharpness, weight_max=weight_max)
-  parent = iql(rollout, policy, value, critic, expectile=expectile, **settings)
+  parent = iql(
+      rollout, policy, value, critic, discount=discount, target_rate=target_rate, expectile=expectile,
+      sharpness=sharpness, weight_max=weight_max,
+  )
 
   def loss(models: Models, batch: Batch, key: Key):
     pretended = {**batch, 'rewards': jnp.full(batch['preferred'].shape, -pseudo_reward)}
     total, metrics = parent.loss(models, pretended, key)
     values = critic.apply(models['critic'], batch['observations'], batch['actions'])
     pull = jnp.where(batch['preferred'], jnp.square(values - highest).sum(axis=0), 0).mean()
-    gap = _mean(values[0], batch['preferred']) - _mean(values[0], ~batch['preferred'])
+    gap = mean_where(values[0], batch['preferred']) - mean_where(values[0], ~batch['preferred'])
     return total + expert_weight * pull, {**metrics, 'loss/expert': pull, 'critic/expert_gap': gap}
 
   return dataclasses.replace(parent, loss=loss)
-
-
-def _mean(x: jax.Array, mask: jax.Array) -> jax.Array:
-  return jnp.where(mask, x, 0).sum() / jnp.maximum(mask.sum(), 1)

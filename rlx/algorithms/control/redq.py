@@ -13,10 +13,11 @@ Source: Chen et al., 2021, https://arxiv.org/abs/2101.05982, algorithm 1.
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 
 from rlx import tracking
+from rlx.algorithms.control.sac import soft_climb
 from rlx.envs.control.environment import Environment
+from rlx.losses.actor_critic import bootstrapped, ensemble_error
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
@@ -24,16 +25,8 @@ Judge = Callable[..., jax.Array]  # (params, observations, actions, key) -> [N, 
 
 
 def redq(
-    rollout: Rollout,
-    env: Environment,
-    policy: Policy,
-    critic: Network,
-    temperature: Network,
-    *,
-    subset: int,
-    discount: float,
-    target_rate: float,
-    target_entropy: float,
+    rollout: Rollout, env: Environment, policy: Policy, critic: Network, temperature: Network, *,
+    subset: int, discount: float, target_rate: float, target_entropy: float,
 ) -> Algorithm:
   """Randomised ensembled double Q-learning; trains the models of SAC.
 
@@ -61,7 +54,6 @@ def soft_ensemble(
 ) -> Algorithm:
   """The losses above, for critics `judge(params, observations, actions, key) -> [N, B]` that may draw."""
   wanted_entropy = target_entropy * env.actions.size
-  held = jax.lax.stop_gradient
 
   def targets(models: Models, batch: Batch, key: Key) -> jax.Array:
     action_key, judge_key, subset_key = jax.random.split(key, 3)
@@ -71,25 +63,20 @@ def soft_ensemble(
       raise ValueError(f'subset={subset} of {values.shape[0]} critics: at least 1, and at most all')
     chosen = jax.random.permutation(subset_key, values.shape[0])[:subset]
     soft = values[chosen].min(axis=0) - temperature.apply(models['temperature']) * logprobs
-    return held(batch['rewards'] + discount * jnp.where(batch['terminated'], 0, soft))
+    return bootstrapped(batch, soft, discount=discount)
 
   def loss(models: Models, batch: Batch, key: Key):
     target_key, action_key, value_key, judge_key = jax.random.split(key, 4)
     values = judge(models['critic'], batch['observations'], batch['actions'], value_key)
-    critic_loss = jnp.square(values - targets(models, batch, target_key)[None]).mean(axis=1).sum()
-
-    alpha = temperature.apply(models['temperature'])
-    actions, logprobs = policy.sample(models['policy'], batch['observations'], action_key)
-    judged = judge(held(models['critic']), batch['observations'], actions, judge_key).mean(axis=0)
-    policy_loss = jnp.mean(held(alpha) * logprobs - judged)
-    temperature_loss = -jnp.log(alpha) * held(jnp.mean(logprobs) + wanted_entropy)
-    metrics = {
-        'loss/critic': critic_loss,
-        'loss/policy': policy_loss,
-        'critic/mean': values.mean(),
-        'critic/spread': values.std(axis=0).mean(),
-        'policy/entropy': -logprobs.mean(),
-        'policy/temperature': alpha,
+    critic_loss = ensemble_error(values, targets(models, batch, target_key))
+    worth = lambda actions: judge(
+        jax.lax.stop_gradient(models['critic']), batch['observations'], actions, judge_key
+    ).mean(axis=0)
+    policy_loss, temperature_loss, metrics = soft_climb(
+        policy, temperature, worth, models, batch, action_key, target_entropy=wanted_entropy
+    )
+    metrics |= {
+        'loss/critic': critic_loss, 'critic/mean': values.mean(), 'critic/spread': values.std(axis=0).mean()
     }
     return critic_loss + policy_loss + temperature_loss, metrics
 

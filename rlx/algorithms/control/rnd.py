@@ -20,33 +20,18 @@ our reading of the abstract.
 import jax
 import jax.numpy as jnp
 
-from rlx.advantages import running, temporal
+from rlx.advantages import episodes, running, temporal
 from rlx.algorithms.control.ppo import ppo
 from rlx.controllers.memory import with_memory
 from rlx.losses import value as value_losses
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
-_EPS = 1e-8  # of the standard deviation of advantages
-
 
 def rnd(
-    rollout: Rollout,
-    policy: Policy,
-    value: Network,
-    bonus_value: Network,
-    predictor: Network,
-    target: Network,
-    *,
-    clip_low: float,
-    clip_high: float,
-    entropy_coef: float,
-    value_coef: float,
-    value_clip: float,
-    discount: float,
-    lambda_: float,
-    bonus_coef: float,
-    bonus_discount: float,
+    rollout: Rollout, policy: Policy, value: Network, bonus_value: Network, predictor: Network,
+    target: Network, *, clip_low: float, clip_high: float, entropy_coef: float, value_coef: float,
+    value_clip: float, discount: float, lambda_: float, bonus_coef: float, bonus_discount: float,
     spread: float,
 ) -> Algorithm:
   """PPO that is paid for novelty; trains `policy`, `value`, `bonus_value` and `predictor`, never `target`.
@@ -78,24 +63,20 @@ def rnd(
     del key
     observations, nexts = batch['observations'], batch['next_observations']
     bonus = novelty(predictor.apply(models['predictor'], nexts), target.apply(models['target'], nexts))
-    values, next_values = (value.apply(models['value'], x) for x in (observations, nexts))
-    advantages = temporal.gae_episodes(
-        batch['rewards'], values, next_values, batch['terminated'], batch['truncated'], discount=discount,
-        lambda_=lambda_,
+    values, advantages = episodes.estimated(
+        value, models['value'], batch, discount=discount, lambda_=lambda_
     )
     through = jnp.full_like(bonus, bonus_discount)  # no episode ends it
     bonus_values = bonus_value.apply(
         models['bonus_value'], jnp.concatenate([observations, nexts[:, -1:]], axis=1)
     )
     bonus_advantages = temporal.gae(bonus / batch['bonus_scale'], bonus_values, through, lambda_=lambda_)
-    both = advantages + bonus_coef * bonus_advantages
-    batch = {
+    return episodes.transitions({
         **batch, 'values': values, 'returns': advantages + values,
         'bonus_values': bonus_values[:, :-1], 'bonus_returns': bonus_advantages + bonus_values[:, :-1],
         'bonus_sums': temporal.returns(bonus, through), 'bonus/mean': bonus,
-        'advantages': (both - both.mean()) / (both.std() + _EPS),
-    }
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
+        'advantages': episodes.normalised(advantages + bonus_coef * bonus_advantages),
+    })
 
   def loss(models: Models, batch: Batch, key: Key):
     total, metrics = base.loss(models, batch, key)

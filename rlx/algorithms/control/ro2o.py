@@ -20,42 +20,22 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from rlx.algorithms.control.sac import sac
-from rlx.envs.control.environment import Environment
 from rlx.losses.value import highest
 from rlx.models.networks import Network, Policy
-from rlx.types import Algorithm, Batch, Key, Models, Rollout
+from rlx.types import Algorithm, Batch, Key, Models
 
 
 def ro2o(
-    rollout: Rollout,
-    env: Environment,
-    policy: Policy,
-    critic: Network,
-    temperature: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    target_entropy: float,
-    radius: float,
-    num_perturbations: int,
-    asymmetry: float,
-    value_smoothness: float,
-    policy_smoothness: float,
-    doubt_coef: float,
+    parent: Algorithm, policy: Policy, critic: Network, *, radius: float, num_perturbations: int,
+    asymmetry: float, value_smoothness: float, policy_smoothness: float, doubt_coef: float,
     doubt_deviations: float,
 ) -> Algorithm:
-  """SAC with three terms more; trains `policy`, `critic` and `temperature`.
+  """SAC with three terms more; trains what its parent trains.
 
   Args:
-    rollout: yields transitions, offline or online.
-    env: says how many numbers an action has.
-    policy: a distribution with gradients through its samples.
+    parent: `sac`, on transitions from a data set or online.
+    policy: of the parent, as is the next.
     critic: an ensemble of Q(s, a).
-    temperature: a positive number, α.
-    discount: γ per step.
-    target_rate: share of the critic that the target takes on after each update.
-    target_entropy: of the policy, in nats for each number of the action.
     radius: ε, in units of the observations.
     num_perturbations: n states around each one.
     asymmetry: τ in [0, 1] (the authors': 0.2).
@@ -65,10 +45,6 @@ def ro2o(
     doubt_deviations: λ.
   """
   held = jax.lax.stop_gradient
-  parent = sac(
-      rollout, env, policy, critic, temperature, discount=discount, target_rate=target_rate,
-      target_entropy=target_entropy,
-  )
 
   def loss(models: Models, batch: Batch, key: Key):
     sac_key, near_key, policy_key, doubt_key = jax.random.split(key, 4)

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx import tracking
+from rlx.losses.actor_critic import bootstrapped
 from rlx.losses.value import exponential_weights
 from rlx.models.networks import Network, Policy
 from rlx.rollout.control.hindsight import joined
@@ -27,17 +28,8 @@ from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
 def saw(
-    rollout: Rollout,
-    policy: Policy,
-    subpolicy: Policy,
-    value: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    expectile: float,
-    sharpness: float,
-    waypoint_sharpness: float,
-    weight_max: float,
+    rollout: Rollout, policy: Policy, subpolicy: Policy, value: Network, *, discount: float,
+    target_rate: float, expectile: float, sharpness: float, waypoint_sharpness: float, weight_max: float,
 ) -> Algorithm:
   """Subgoal advantage-weighted bootstrapping; trains `policy`, `subpolicy`, `value`, which `target` follows.
 
@@ -93,6 +85,6 @@ def action_free_error(
   """[] the expectile loss of V towards its one-step targets; the target network says which side counts."""
   here, there = (joined(batch[name], batch['value_goals']) for name in ('states', 'next_states'))
   slow = jax.lax.stop_gradient(models['target'])
-  targets = batch['rewards'] + discount * jnp.where(batch['terminated'], 0, value.apply(slow, there))
+  targets = bootstrapped(batch, value.apply(slow, there), discount=discount)
   side = jnp.where(targets < value.apply(slow, here), 1 - expectile, expectile)
   return jnp.mean(side * jnp.square(targets - value.apply(models['value'], here)))

@@ -27,17 +27,8 @@ from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
 def smore(
-    rollout: Rollout,
-    policy: Policy,
-    value: Network,
-    critic: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    expectile: float,
-    mixture: float,
-    sharpness: float,
-    weight_max: float,
+    rollout: Rollout, policy: Policy, value: Network, critic: Network, *, discount: float,
+    target_rate: float, expectile: float, mixture: float, sharpness: float, weight_max: float,
 ) -> Algorithm:
   """Score models; trains `policy`, `value` (M) and `critic` (S); `slow['target']` follows `critic`.
 

@@ -17,17 +17,13 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from rlx.algorithms.control.ppo import ppo
 from rlx.losses.contrastive import info_nce
-from rlx.models.networks import Network, Policy
+from rlx.models.networks import Network
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
 def explaining(
-    rollout: Rollout,
-    explainer: Network,
-    *,
-    concepts: Callable[[jax.Array, jax.Array], jax.Array],
+    rollout: Rollout, explainer: Network, *, concepts: Callable[[jax.Array, jax.Array], jax.Array],
     explanations: Callable[[], jax.Array],
 ) -> Algorithm:
   """Trains `models['explainer']` to tell which explanation is that of a move.
@@ -54,26 +50,9 @@ def explaining(
   return Algorithm(rollout=rollout, loss=loss)
 
 
-def state2explanation(
-    rollout: Rollout,
-    reward: Annotate,
-    policy: Policy,
-    value: Network,
-    *,
-    clip_low: float,
-    clip_high: float,
-    entropy_coef: float,
-    value_coef: float,
-    value_clip: float,
-    discount: float,
-    lambda_: float,
-) -> Algorithm:
-  """`ppo` whose batches are paid by `reward`, such as `explained`; the other arguments are of `ppo`."""
-  base = ppo(
-      rollout, policy, value, clip_low=clip_low, clip_high=clip_high, entropy_coef=entropy_coef,
-      value_coef=value_coef, value_clip=value_clip, discount=discount, lambda_=lambda_,
-  )
-  return dataclasses.replace(base, reward=reward)
+def state2explanation(parent: Algorithm, reward: Annotate) -> Algorithm:
+  """Any algorithm, here `ppo`, whose batches are paid by `reward`, such as `explained`."""
+  return dataclasses.replace(parent, reward=reward)
 
 
 def top_1(similarities: jax.Array, own: jax.Array) -> jax.Array:

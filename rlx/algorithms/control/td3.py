@@ -19,15 +19,8 @@ from rlx.types import Algorithm, Batch, Key, Models, Rollout, Track
 
 
 def td3(
-    rollout: Rollout,
-    policy: Policy,
-    critic: Network,
-    *,
-    discount: float,
-    smoothing_noise: float,
-    noise_clip: float,
-    target_rate: float,
-    target_period: int,
+    rollout: Rollout, policy: Policy, critic: Network, *, discount: float, smoothing_noise: float,
+    noise_clip: float, target_rate: float, target_period: int,
 ) -> Algorithm:
   """Twin delayed DDPG; trains `policy` and `critic`, which two lagging models follow.
 

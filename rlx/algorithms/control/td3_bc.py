@@ -16,41 +16,20 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from rlx.algorithms.control.td3 import td3
 from rlx.models.networks import Network, Policy
-from rlx.types import Algorithm, Batch, Key, Models, Rollout
+from rlx.types import Algorithm, Batch, Key, Models
 
 
-def td3_bc(
-    rollout: Rollout,
-    policy: Policy,
-    critic: Network,
-    *,
-    discount: float,
-    smoothing_noise: float,
-    noise_clip: float,
-    target_rate: float,
-    target_period: int,
-    greed: float,
-) -> Algorithm:
-  """TD3 with a term of behaviour cloning; trains `policy` and `critic`, which two lagging models follow.
+def td3_bc(parent: Algorithm, policy: Policy, critic: Network, *, greed: float) -> Algorithm:
+  """TD3 with a term of behaviour cloning; trains what its parent trains.
 
   Args:
-    rollout: yields transitions.
-    policy: `mode` is differentiable in the parameters.
+    parent: `td3`, on the rows of a data set.
+    policy: of the parent, as is the next.
     critic: an ensemble of Q(s, a), of two.
-    discount: γ per step.
-    smoothing_noise: as in `td3`.
-    noise_clip: as in `td3`.
-    target_rate: as in `td3`.
-    target_period: as in `td3`.
     greed: α (the authors': 2.5); 0 is behaviour cloning.
   """
   held = jax.lax.stop_gradient
-  parent = td3(
-      rollout, policy, critic, discount=discount, smoothing_noise=smoothing_noise, noise_clip=noise_clip,
-      target_rate=target_rate, target_period=target_period,
-  )
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     batch = parent.advantage(models, batch, key)

@@ -21,17 +21,16 @@ actions are clipped for Q as the environment clips them, and that Q is that of e
 are our reading.
 """
 
-from collections.abc import Callable
 import functools
 
 import jax
 import jax.numpy as jnp
 
 from rlx import tracking
-from rlx.algorithms.control.iql import regression_on_values
-from rlx.envs.control.environment import Environment
 from rlx.evaluation import ope
 from rlx.losses import policy as policy_losses
+from rlx.losses import ratios
+from rlx.losses.actor_critic import regression_on_values
 from rlx.losses.value import expectile_error, highest
 from rlx.models import dynamics as models_of_the_world
 from rlx.models.dynamics import Dynamics
@@ -44,40 +43,9 @@ _DREAMS_SEED = 0
 _NOBODY = -1e30  # below every log-probability; infinity would make slopes NaN
 
 
-def several(env: Environment, *, num: int, member: Callable[[Environment], Policy]) -> Network:
-  """Policies side by side; every leaf of their parameters gains a leading [num].
-
-  `apply(params, observations [..., O], actions [..., A]) -> [num, ...]`: log-probabilities.
-
-  Args:
-    env: what they act in.
-    num: N, at least 2, for each is kept apart from the others.
-    member: makes one of them.
-  Raises:
-    ValueError: there are less than two.
-  """
-  if num < 2:
-    raise ValueError(f'num={num} policies that keep apart from each other: at least 2')
-  policy = member(env)
-  scored = lambda params, observations, actions: policy.score(params, observations, actions)[0]
-  return Network(
-      init=lambda key: jax.vmap(policy.init)(jax.random.split(key, num)),
-      apply=jax.vmap(scored, (0, None, None)),
-  )
-
-
 def cloning(
-    rollout: Rollout,
-    policy: Policy,
-    members: Network,
-    value: Network,
-    critic: Network,
-    dynamics: Dynamics,
-    *,
-    diversity: float,
-    discount: float,
-    target_rate: float,
-    expectile: float,
+    rollout: Rollout, policy: Policy, members: Network, value: Network, critic: Network, dynamics: Dynamics,
+    *, diversity: float, discount: float, target_rate: float, expectile: float,
 ) -> Algorithm:
   """The first stage; trains `members`, `value`, `critic` and `dynamics`.
 
@@ -103,7 +71,7 @@ def cloning(
     judged = jax.lax.stop_gradient(critic.apply(models['target'], observations, actions).min(axis=0))
     advantages = judged - value.apply(models['value'], observations)
     value_loss = expectile_error(advantages, expectile=expectile).mean()
-    critic_loss = regression_on_values(critic, value, models, batch, discount)
+    critic_loss = regression_on_values(critic, value, models, batch, discount=discount)
     model_loss = models_of_the_world.forward_loss(dynamics, models['dynamics'], batch).mean()
     metrics = {
         'loss/policy': -logprobs.mean(),
@@ -124,19 +92,8 @@ def cloning(
 
 
 def uni_o4(
-    rollout: Rollout,
-    dataset: Batch,
-    policy: Policy,
-    value: Network,
-    critic: Network,
-    dynamics: Dynamics,
-    *,
-    clip_low: float,
-    clip_high: float,
-    gate_period: int,
-    pessimism: float,
-    num_dreams: int,
-    horizon: int,
+    rollout: Rollout, data: Batch, policy: Policy, value: Network, critic: Network, dynamics: Dynamics, *,
+    clip_low: float, clip_high: float, gate_period: int, pessimism: float, num_dreams: int, horizon: int,
 ) -> Algorithm:
   """The second stage; trains `members` by what the first one left in `value`, `critic` and `dynamics`.
 
@@ -144,7 +101,7 @@ def uni_o4(
 
   Args:
     rollout: yields `observations` of a data set.
-    dataset: where dreams begin.
+    data: where dreams begin.
     policy: a member.
     value: V(s), fixed.
     critic: an ensemble of Q(s, a), fixed.
@@ -163,8 +120,8 @@ def uni_o4(
         f'gate_period={gate_period}, num_dreams={num_dreams}, horizon={horizon}: at least 1 each'
     )
   places_key, dreams_key = jax.random.split(jax.random.key(_DREAMS_SEED))
-  places = jax.random.randint(places_key, (num_dreams,), 0, dataset['rewards'].shape[0])
-  starts = dataset['observations'][places]
+  places = jax.random.randint(places_key, (num_dreams,), 0, data['rewards'].shape[0])
+  starts = data['observations'][places]
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     observations, behaviours = batch['observations'], models['behaviours']
@@ -188,7 +145,7 @@ def uni_o4(
     metrics = {
         'loss/policy': policy_loss,
         'policy/entropy': entropy.mean(),
-        'policy/ratio_distance': jnp.abs(policy_losses.ratio(logprobs, old) - 1).mean(),
+        'policy/ratio_distance': jnp.abs(ratios.ratio(logprobs, old) - 1).mean(),
     }
     return policy_loss, metrics
 

@@ -18,17 +18,8 @@ from rlx.types import Algorithm, Rollout
 
 
 def xql(
-    rollout: Rollout,
-    policy: Policy,
-    value: Network,
-    critic: Network,
-    *,
-    discount: float,
-    target_rate: float,
-    scale: float,
-    exponent_max: float,
-    sharpness: float,
-    weight_max: float,
+    rollout: Rollout, policy: Policy, value: Network, critic: Network, *, discount: float,
+    target_rate: float, scale: float, exponent_max: float, sharpness: float, weight_max: float,
 ) -> Algorithm:
   """Extreme Q-learning; trains `policy`, `value` and `critic`, and `slow['target']` follows `critic`.
 

@@ -3,7 +3,7 @@
 A mass is to be moved to a goal as in `pointmass`, and one thing makes each instance harder: actions act
 `late`, the wind of `windy` pushes too, and in `limited` the drive trips, at a fine, once it has been too fast
 for too long: a limit of the whole episode, of which an observation shows nothing. What there is to learn from
-is what a `cautious` controller did: far from the best, and much the same everywhere.
+is what a cautious controller did (`data/behaviours.py`): far from the best, and much the same everywhere.
 
 Source: the three difficulties and the conservative records are those of Gao et al., 2025 (NeoRL-2),
 https://arxiv.org/abs/2503.19267, whose seven tasks are simulators of their own; these are not them.
@@ -15,13 +15,10 @@ import jax.numpy as jnp
 from rlx.envs.control import wrappers
 from rlx.envs.control.environment import Environment
 from rlx.envs.control.pointmass import pointmass
-from rlx.rollout.control.behaviours import steered
-from rlx.types import Batch
 
 START, GOAL = (-0.7, -0.7), (0.7, 0.7)
 SPEED_LIMIT = 0.5  # m / s
 FINE = 100.0  # more than half of what random actions cost in a whole episode
-GAIN, DAMPING, NOISE = 0.3, 0.8, 0.1  # of the controller: it takes its time
 
 
 def late(*, max_steps: int, steps: int) -> Environment:
@@ -60,24 +57,6 @@ def too_fast(observation: jax.Array, action: jax.Array) -> jax.Array:
   """[] 1 where a step ends, at [x, y, v_x, v_y], above the speed limit, and 0 elsewhere."""
   del action
   return jnp.where(jnp.linalg.norm(observation[2:4]) > SPEED_LIMIT, 1.0, 0.0)
-
-
-def cautious(env: Environment, *, num_envs: int, num_steps: int, discount: float, seed: int) -> Batch:
-  """Records of a slow linear controller, nearly always the same.
-
-  Args:
-    env: any of these.
-    num_envs: streams of episodes.
-    num_steps: of each stream.
-    discount: of `returns_to_go`.
-    seed: of the data.
-  Returns:
-    A data set of num_envs num_steps transitions, with `returns_to_go`.
-  """
-  return steered(
-      env, goal=GOAL, gain=GAIN, damping=DAMPING, noise=NOISE, random_share=0.0, num_envs=num_envs,
-      num_steps=num_steps, discount=discount, seed=seed,
-  )
 
 
 def _plant(max_steps: int) -> Environment:

@@ -6,7 +6,7 @@ nothing, and instances that differ in `num_blocks` differ in the length of the o
 cannot enter the outermost ring of cells, so a lone block can be pushed from all sides wherever it is.
 
 Every task is long: the agent walks round a block to push it, block after block. `pusher` is a policy that
-knows how, `noisy_pushes` a data set of what it does when it seldom gets its way.
+knows how.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from rlx.data import transitions as datasets
 from rlx.envs.control.environment import Discrete, Environment, Timestep, timestep, with_time_limit
-from rlx.types import Batch, Key
+from rlx.types import Key
 
 CELL = 1.0  # side of a cell; coordinates are 0 in the middle of the grid
 MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))  # [x, y]
@@ -123,37 +122,6 @@ def pusher(size: int) -> Act:
   return lambda observations, key: jax.vmap(act_on_one)(
       observations, jax.random.split(key, observations.shape[0])
   )
-
-
-def noisy_pushes(
-    env: Environment, *, size: int, random_share: float, num_envs: int, num_steps: int, discount: float,
-    seed: int,
-) -> Batch:
-  """A data set: `pusher` with a share of random moves.
-
-  Args:
-    env: a `push_grid` of that size.
-    size: of the grid.
-    random_share: in [0, 1], of the moves.
-    num_envs: streams of episodes.
-    num_steps: of each stream.
-    discount: of `returns_to_go`.
-    seed: of the data.
-  Returns:
-    A data set of num_envs num_steps transitions, with `returns_to_go`.
-  Raises:
-    ValueError: `random_share` is no share.
-  """
-  if not 0 <= random_share <= 1:
-    raise ValueError(f'random_share={random_share}: a share of the moves, 0 to 1')
-  expert, wander = pusher(size), datasets.random_actions(env)
-
-  def act(observations: jax.Array, key: Key) -> jax.Array:
-    share_key, wander_key, expert_key = jax.random.split(key, 3)
-    wanders = jax.random.bernoulli(share_key, random_share, observations.shape[:1])
-    return jnp.where(wanders, wander(observations, wander_key), expert(observations, expert_key))
-
-  return datasets.acted(env, act, num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed)
 
 
 def _scattered(key: Key, size: int, num_blocks: int) -> jax.Array:

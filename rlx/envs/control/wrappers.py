@@ -1,9 +1,11 @@
-"""What makes a simulated problem more like a real one; each is a function from an environment to another.
+"""Environments around others: what makes a simulated problem more like a real one, and what shows more of it.
 
-They can be stacked; the order counts: `noisy_observations(delayed(env, steps=2), std=0.1)` adds no noise to
-the actions under way, `delayed(noisy_observations(...), ...)` the same by another road. In a config `wrapped`
-puts one around another. The returns behind scores stay those of the environment inside, so that a score says
-what the difficulty costs; only `scaled_reward` scales them, too.
+Difficulties are functions from an environment to another. They can be stacked; the order counts:
+`noisy_observations(delayed(env, steps=2), std=0.1)` adds noise to the actions under way as well,
+`delayed(noisy_observations(...), ...)` does not. In a config `wrapped` puts one around another. The returns
+behind scores stay those of the environment inside, so that a score says what the difficulty costs; only
+`scaled_reward` scales them, too. `chunked` and `commanded` put behind the observation what a policy has to
+know of its own plan, so that it stays a function of what it observes.
 Source: the difficulties are those of Gao et al., 2025, https://arxiv.org/abs/2503.19267.
 """
 
@@ -206,3 +208,70 @@ def scaled_reward(env: Environment, *, scale: float) -> Environment:
   return dataclasses.replace(
       env, step=step, random_return=scale * env.random_return, expert_return=scale * env.expert_return
   )
+
+
+# --- what shows more ----------------------------------------------------------------------------------------
+
+
+def chunked(*, inner: Callable[[], Environment], chunk: int) -> Environment:
+  """An environment that shows, behind each observation, that of the chunk's first step and the place in it.
+
+  Args:
+    inner: makes the environment, with observations [O].
+    chunk: k, after how many steps a new chunk begins.
+  Returns:
+    An environment with observations [O + O + k]; the place is one-hot.
+  Raises:
+    ValueError: `chunk` is not positive, or the observations are not vectors.
+  """
+  env = inner()
+  if chunk < 1 or len(env.observation_shape) != 1:
+    raise ValueError(f'chunk={chunk} of observations {env.observation_shape}: at least 1, and of vectors')
+
+  def show(observation, start, place):
+    return jnp.concatenate([observation, start, jax.nn.one_hot(place, chunk)])
+
+  def reset(key: Key):
+    state, observation = env.reset(key)
+    return (state, observation, jnp.int32(0)), show(observation, observation, 0)
+
+  def step(state, action: jax.Array, key: Key) -> Timestep:
+    inner_state, start, place = state
+    new = env.step(inner_state, action, key)
+    place = (place + 1) % chunk
+    start = jnp.where(place == 0, new.observation, start)
+    return new._replace(
+        state=(new.state, start, place), observation=show(new.observation, start, place)
+    )
+
+  size = 2 * env.observation_shape[0] + chunk
+  return dataclasses.replace(env, reset=reset, step=step, observation_shape=(size,))
+
+
+def commanded(*, env: Callable[[], Environment], target: float) -> Environment:
+  """The environment with one more number behind its observations [O]: what is still wanted of the target.
+
+  Args:
+    env: makes the environment.
+    target: return that is asked for, undiscounted.
+  """
+  inner = env()
+
+  def reset(key: Key):
+    state, observation = inner.reset(key)
+    return (state, jnp.float32(target)), jnp.append(observation, target)
+
+  def step(state, action: jax.Array, key: Key):
+    inside, wanted = state
+    new = inner.step(inside, action, key)
+    wanted = wanted - new.reward
+    return new._replace(state=(new.state, wanted), observation=jnp.append(new.observation, wanted))
+
+  (size,) = inner.observation_shape
+  return dataclasses.replace(inner, reset=reset, step=step, observation_shape=(size + 1,))
+
+
+def with_return(observations: jax.Array, returns: jax.Array | float) -> jax.Array:
+  """Observations [..., O + 1] of a `commanded` environment, with other returns [...] wanted."""
+  returns = jnp.broadcast_to(jnp.asarray(returns, jnp.float32), observations.shape[:-1])
+  return jnp.concatenate([observations[..., :-1], returns[..., None]], axis=-1)

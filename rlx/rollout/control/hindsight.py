@@ -156,7 +156,7 @@ def with_states(dataset: Batch, goal_size: int) -> Batch:
 
 
 def hindsight(
-    dataset: Batch, *, goal_size: int, value_goals: Mapping[str, float], policy_goals: Mapping[str, float],
+    data: Batch, *, goal_size: int, value_goals: Mapping[str, float], policy_goals: Mapping[str, float],
     discount: float, waypoint_steps: int, tolerance: float, batch_size: int,
 ) -> StatefulRollout:
   """Rows of a fixed data set, each with goals of its own for the values and for the policy.
@@ -165,7 +165,7 @@ def hindsight(
   before it: V(g, g) = 0.
 
   Args:
-    dataset: with `observations, next_observations` [N, S + G], whose goals are thrown away.
+    data: with `observations, next_observations` [N, S + G], whose goals are thrown away.
     goal_size: G.
     value_goals: shares of the ways to draw goals of values; see `goal_places`.
     policy_goals: of the policy.
@@ -181,7 +181,7 @@ def hindsight(
   Raises:
     ValueError: a number is not positive.
   """
-  num = dataset['observations'].shape[0]
+  num = data['observations'].shape[0]
   if min(goal_size, waypoint_steps, batch_size, num) < 1:
     raise ValueError(
         f'goal_size={goal_size}, waypoint_steps={waypoint_steps}, batch_size={batch_size} of {num} rows: at '
@@ -209,4 +209,4 @@ def hindsight(
     }
     return batch, {name: x for name, x in world.items() if name != 'data'}
 
-  return StatefulRollout(begin=lambda key: {}, draw=draw, data=with_states(dataset, goal_size))
+  return StatefulRollout(begin=lambda key: {}, draw=draw, data=with_states(data, goal_size))

@@ -33,13 +33,13 @@ def share_of_batches(key: Key, num_rows: int, share: float) -> jax.Array:
 
 
 def with_dataset(
-    online: StatefulRollout, dataset: Batch, *, share: float, choose: Choose = share_of_rows
+    online: StatefulRollout, data: Batch, *, share: float, choose: Choose = share_of_rows
 ) -> StatefulRollout:
   """Replaces a share of the rows by rows of a data set, drawn uniformly with replacement.
 
   Args:
     online: yields transitions; it has no data of its own.
-    dataset: arrays with leading [N], of which the columns of a transition are taken
+    data: arrays with leading [N], of which the columns of a transition are taken
       (`datasets.COLUMNS`). Other columns of the online batch, such as what is reported of episodes, stay as
       they are.
     share: in [0, 1], of what is of the data set.
@@ -53,56 +53,56 @@ def with_dataset(
     raise ValueError(f'share={share} of a batch that is of the data set: it is in [0, 1]')
   if online.data is not None:
     raise ValueError('the online rollout has a data set already; give one that has none')
-  if missing := [name for name in COLUMNS if name not in dataset]:
-    raise ValueError(f'the data set has no {missing}; it has {sorted(dataset)}')
-  num = dataset['rewards'].shape[0]
+  if missing := [name for name in COLUMNS if name not in data]:
+    raise ValueError(f'the data set has no {missing}; it has {sorted(data)}')
+  num = data['rewards'].shape[0]
 
   def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     online_key, places_key, source_key = jax.random.split(key, 3)
-    data = world['data']
+    kept = world['data']
     batch, world = online(models, {k: v for k, v in world.items() if k != 'data'}, online_key)
     num_rows = batch['rewards'].shape[0]
     offline = choose(source_key, num_rows, share)
     places = jax.random.randint(places_key, (num_rows,), 0, num)
     pick = lambda old, new: jnp.where(offline.reshape(-1, *[1] * (old.ndim - 1)), old[places], new)
-    rows = {name: pick(old, batch[name]) for name, old in data.items()}
+    rows = {name: pick(old, batch[name]) for name, old in kept.items()}
     return {**batch, **rows, 'offline': offline}, world
 
-  return dataclasses.replace(online, draw=draw, data={name: dataset[name] for name in COLUMNS})
+  return dataclasses.replace(online, draw=draw, data={name: data[name] for name in COLUMNS})
 
 
 def mixed(
-    env: Environment, policy: Policy, dataset: Batch, *, online: Online, share: float
+    env: Environment, policy: Policy, data: Batch, *, online: Online, share: float
 ) -> StatefulRollout:
   """`share` of the rows of each batch are of a data set.
 
   Args:
     env: one environment.
     policy: how actions are drawn.
-    dataset: transitions.
+    data: transitions.
     online: `(env, policy) -> rollout` of transitions.
     share: in [0, 1].
   """
-  return with_dataset(online(env, policy), dataset, share=share)
+  return with_dataset(online(env, policy), data, share=share)
 
 
 def alternating(
-    env: Environment, policy: Policy, dataset: Batch, *, online: Online, share: float
+    env: Environment, policy: Policy, data: Batch, *, online: Online, share: float
 ) -> StatefulRollout:
   """`share` of the batches are of a data set, the others of what is tried; arguments as those of `mixed`."""
-  return with_dataset(online(env, policy), dataset, share=share, choose=share_of_batches)
+  return with_dataset(online(env, policy), data, share=share, choose=share_of_batches)
 
 
 def simulated(
-    policy: Policy, dataset: Batch, *, simulator: Callable[[], Environment], online: Online, share: float
+    policy: Policy, data: Batch, *, simulator: Callable[[], Environment], online: Online, share: float
 ) -> StatefulRollout:
   """`mixed`, where what is tried is tried in a simulator of the world that the data set is of.
 
   Args:
     policy: how actions are drawn.
-    dataset: transitions of the real environment, where nothing is tried.
+    data: transitions of the real environment, where nothing is tried.
     simulator: makes the environment that stands for it, with its observations and actions.
     online: `(env, policy) -> rollout` of transitions; it gets the simulator.
     share: in [0, 1].
   """
-  return with_dataset(online(simulator(), policy), dataset, share=share)
+  return with_dataset(online(simulator(), policy), data, share=share)

@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 
+from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
+from rlx.models.networks import picked
 from rlx.models.recurrent import Recurrent
-from rlx.rollout.control import unroll
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
@@ -28,7 +29,7 @@ def recurrent(env: Environment, policy: Recurrent, *, num_envs: int, num_steps: 
 
   def begin(key: Key) -> World:
     return {
-        'agents': unroll.begin(env, key, num_envs),
+        'agents': stepping.begin(env, key, num_envs),
         'carries': jnp.zeros((num_envs, policy.size)),
         'starts': jnp.ones(num_envs, bool),
     }
@@ -40,9 +41,9 @@ def recurrent(env: Environment, policy: Recurrent, *, num_envs: int, num_steps: 
       carries = jnp.where(starts[:, None], 0, world['carries'])
       carries, logits, _ = policy.step(models['policy'], carries, agents.observations)
       actions = jax.random.categorical(action_key, logits)
-      logprobs = jax.vmap(lambda row, action: row[action])(jax.nn.log_softmax(logits), actions)
-      agents, rows = unroll.advance(env, agents, actions, env_key)
-      rows |= {'sampler_logprobs': logprobs, 'starts': starts, **unroll.episode_columns(agents)}
+      logprobs = picked(jax.nn.log_softmax(logits), actions)
+      agents, rows = stepping.advance(env, agents, actions, env_key)
+      rows |= {'sampler_logprobs': logprobs, 'starts': starts, **stepping.episode_columns(agents)}
       ended = rows['terminated'] | rows['truncated']
       return {'agents': agents, 'carries': carries, 'starts': ended}, rows
 

@@ -18,9 +18,10 @@ import jax
 import jax.numpy as jnp
 
 from rlx.advantages.temporal import returns
+from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
 from rlx.models.networks import Policy
-from rlx.rollout.control import priorities, unroll
+from rlx.rollout.control import priorities
 from rlx.rollout.control.hindsight import achieved, uniform_ahead
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
@@ -325,7 +326,7 @@ def hindsight_replay(
 
 
 def collect(
-    env: Environment, act, agents: unroll.Agents, store: World, key: Key, num_steps: int, write=write
+    env: Environment, act, agents: stepping.Agents, store: World, key: Key, num_steps: int, write=write
 ) -> World:
   """Steps all environments `num_steps` times with `act(observations, key) -> actions`, into the store.
 
@@ -344,7 +345,7 @@ def collect(
   def step(carry, key: Key):
     agents, store = carry
     action_key, env_key = jax.random.split(key)
-    agents, transitions = unroll.advance(env, agents, act(agents.observations, action_key), env_key)
+    agents, transitions = stepping.advance(env, agents, act(agents.observations, action_key), env_key)
     return (agents, write(store, transitions)), None
 
   (agents, store), _ = jax.lax.scan(step, (agents, store), jax.random.split(key, num_steps))
@@ -359,9 +360,9 @@ def _beginning(env, num_envs, capacity, warmup_steps, write, extra=None):
 
   def begin(key: Key) -> World:
     agents_key, steps_key = jax.random.split(key)
-    agents = unroll.begin(env, agents_key, num_envs)
+    agents = stepping.begin(env, agents_key, num_envs)
     at_random = lambda observations, key: jax.vmap(env.actions.sample)(jax.random.split(key, num_envs))
-    like = jax.eval_shape(lambda: unroll.advance(env, agents, at_random(None, key), key)[1])
+    like = jax.eval_shape(lambda: stepping.advance(env, agents, at_random(None, key), key)[1])
     store = {**empty(like, capacity), **(extra or {})}
     return collect(env, at_random, agents, store, steps_key, warmup_steps // num_envs, write)
 
@@ -379,7 +380,7 @@ def _drawing(env, policy, num_steps, write, draw):
     num = _num_rows(batch)
     columns = {
         name: jnp.broadcast_to(jnp.nanmean(x), num)
-        for name, x in unroll.episode_columns(world['agents']).items()
+        for name, x in stepping.episode_columns(world['agents']).items()
     }
     columns['env/steps'] = jnp.full(num, float(num_steps * world['agents'].returns.shape[0]))
     return {**batch, **columns}, world

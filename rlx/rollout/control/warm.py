@@ -9,9 +9,10 @@ import dataclasses
 
 import jax
 
+from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
 from rlx.models.networks import Policy
-from rlx.rollout.control import replay, unroll
+from rlx.rollout.control import replay
 from rlx.types import Key, Models, StatefulRollout, World
 
 
@@ -43,7 +44,7 @@ def warm_replay(
 
   def begin(key: Key) -> World:
     rows = jax.eval_shape(cold.begin, key)['store']['rows']
-    return {'agents': unroll.begin(env, key, num_envs), 'store': replay.empty(rows, capacity)}
+    return {'agents': stepping.begin(env, key, num_envs), 'store': replay.empty(rows, capacity)}
 
   def warm_up(models: Models, world: World, key: Key) -> World:
     act = lambda observations, key: policy.sample(models['policy'], observations, key)[0]

@@ -1,0 +1,150 @@
+"""A language model in a stage of a run: which one, how it speaks, and how its rows are scored.
+
+A control policy is asked with three verbs, `sample, mode, score`; a `Speaker` is a language model with the
+same ones. Algorithms, rollouts, rewards and evaluations ask for it by the name of the model, and for the same
+one with other decoding by `saying`. A `Critic` is a head on a decoder, read in the same way.
+"""
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from rlx.engine import packing as packings
+from rlx.engine import sample as engine
+from rlx.engine.packing import Packing
+from rlx.engine.sample import Decoding
+from rlx.models.heads import RowHead, TokenHead
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import Params
+from rlx.types import Batch, Key
+
+_NO_CHANCE_SEED = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scoring:
+  """How rows are scored.
+
+  Attributes:
+    chunk_tokens: tokens whose logits exist at one time.
+    packing: how rows are put together, so that no padding is computed; as they are if None.
+  """
+
+  chunk_tokens: int
+  packing: Packing | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Speaker:
+  """A language model that speaks and scores.
+
+  Attributes:
+    model: its functions.
+    decoding: how it draws.
+    scoring: how rows are scored.
+  """
+
+  model: LanguageModel
+  decoding: Decoding
+  scoring: Scoring
+
+  def saying(self, **changes) -> 'Speaker':
+    """The same model with other decoding, e.g. `saying(max_tokens=1)`."""
+    return dataclasses.replace(self, decoding=dataclasses.replace(self.decoding, **changes))
+
+  def sample(
+      self, params: Params, prompts: jax.Array, prompt_lengths: jax.Array, key: Key, *, group_size: int,
+      **how,
+  ) -> Batch:
+    """Completions of prompts [P, Tp], `group_size` of each; as `engine.sample.sample`, where `how` stands."""
+    return engine.sample(
+        params, self.model, prompts, prompt_lengths, key, group_size=group_size, decoding=self.decoding, **how
+    )
+
+  def mode(self, params: Params, prompts: jax.Array, prompt_lengths: jax.Array) -> Batch:
+    """The completion of each prompt [P, Tp] without chance."""
+    return engine.sample(
+        params, self.model, prompts, prompt_lengths, jax.random.key(_NO_CHANCE_SEED), group_size=1,
+        decoding=self.decoding.greedy,
+    )
+
+  def score(self, params: Params, batch: Batch) -> tuple[jax.Array, jax.Array]:
+    """[B, T] log-probs of actions and entropies of what they were drawn from; as `engine.sample.score`."""
+    return engine.score(
+        params, self.model, batch, decoding=self.decoding, chunk_size=self.scoring.chunk_tokens,
+        packing=self.scoring.packing,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Critic:
+  """A head on a decoder that says a number of every place in a row.
+
+  Attributes:
+    head: its functions.
+    scoring: how rows are read.
+  """
+
+  head: TokenHead
+  scoring: Scoring
+
+  def apply(self, params: Params, batch: Batch) -> jax.Array:
+    """What is expected before each token is chosen.
+
+    Args:
+      params: of the head and its trunk.
+      batch: rows with `tokens` [B, T].
+    Returns:
+      [B, T] float32; column t sees the tokens before t, column 0 is 0. Packed, only those of actions, and 0
+      elsewhere.
+    """
+    packing = self.scoring.packing
+    if packing is not None:
+      layout = packings.lay_out(batch, packing)
+      cells = packings.over_cells(self._packed, params, layout, packing)
+      return packings.back(cells['values'], layout)
+    after = self.head.read(params, batch['tokens'])
+    return jnp.pad(after[:, :-1], ((0, 0), (1, 0)))
+
+  def _packed(self, params, layout) -> dict[str, jax.Array]:
+    """Values [rows, C] of the actions in packed rows."""
+    after = self.head.read(params, layout.tokens, layout.places)
+    before = jnp.take_along_axis(after, layout.sources, axis=1)
+    return {'values': jnp.where(layout.action_index >= 0, before, 0)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Judge:
+  """A head on a decoder that says a number of a whole row, such as a reward model.
+
+  Attributes:
+    head: its functions.
+  """
+
+  head: RowHead
+
+  def apply(self, params: Params, batch: Batch) -> jax.Array:
+    """[B] float32 for rows with `tokens, valid` [B, T], read up to the last valid token."""
+    return self.head.read(params, batch['tokens'], batch['valid'].sum(axis=1))
+
+
+def in_stage(functions: Any, decoding: Callable[[], Decoding], scoring: Callable[[], Scoring]) -> Any:
+  """What a stage is given for a model: language models speak and heads are read as the stage says.
+
+  Other records (networks and policies of control) are what they are.
+
+  Args:
+    functions: of the model.
+    decoding: made when a language model asks for it.
+    scoring: likewise, or a head.
+  """
+  if isinstance(functions, LanguageModel):
+    return Speaker(model=functions, decoding=decoding(), scoring=scoring())
+  if isinstance(functions, TokenHead):
+    return Critic(head=functions, scoring=scoring())
+  if isinstance(functions, RowHead):
+    return Judge(head=functions)
+  return functions

@@ -1,0 +1,23 @@
+"""What an evaluation is: two functions, of which one computes and the other reads."""
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any
+
+from rlx.types import Models, World
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluation:
+  """How models are examined.
+
+  Attributes:
+    ask: `(models, world) -> arrays`, pure and compiled, vmapped over a population. It takes what it examines
+      by name, such as `models['policy']`; `world` is that of the stage.
+    read: `arrays -> (metrics, transcripts)`, on the host, where Python may be called. Metrics have short
+      names, such as `accuracy`. A transcript has `prompt`, `completion`, `solution` (what was expected, or
+      '') and `correct`.
+  """
+
+  ask: Callable[[Models, World], Any]
+  read: Callable[[Any], tuple[dict[str, float], list[dict]]]

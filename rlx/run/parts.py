@@ -1,0 +1,202 @@
+"""Sections are calls: from a section of a config to what its function makes, with the parts that it asks for.
+
+`name` is the function and the rest are exactly its keyword-only arguments, so that a missing, misspelt or
+unused value is an error and none has a hidden default. What a function needs beside numbers (the task, the
+rollout, a model) it asks for by the name of a positional parameter; that is a *part*, made once, when the
+first one asks. A nested section with a `name` is a part of its own where the parameter is positional, and a
+function with its numbers bound where it is keyword-only. `names: {role: model}` gives a role to a model of
+another name.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+import difflib
+import functools
+import inspect
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from rlx import lens
+from rlx.errors import ConfigError
+from rlx.names import resolve
+from rlx.types import StatefulRollout
+
+# Where the short names of a section are looked up; those of others below `rlx`.
+PACKAGES = {
+    'algorithm': ('rlx.algorithms',), 'rollout': ('rlx.rollout',), 'reward': ('rlx.rewards',),
+    'task': ('rlx.envs', 'rlx.data'), 'env': ('rlx.envs',), 'data': ('rlx.data', 'rlx.rollout', 'rlx.envs'),
+    'models': ('rlx.models',), 'evals': ('rlx.evaluation',), 'optimizer': ('rlx.optimizers',),
+}
+
+
+def is_section(value: Any) -> bool:
+  """Whether a value of a config means a function."""
+  return isinstance(value, Mapping | ConfigDict) and 'name' in value
+
+
+class Parts(Mapping):
+  """What functions may ask for by name: each part is made when it is first asked for, once.
+
+  A mapping from names to functions without arguments. `asked` are the names of the sections that were.
+  """
+
+  def __init__(
+      self, sections: Mapping[str, Any], given: Mapping[str, Callable[[], Any]], outer: 'Parts | None' = None
+  ):
+    """Nothing is made yet.
+
+    Args:
+      sections: of the config; those with a `name` are parts.
+      given: parts that are no sections.
+      outer: asked for what is in neither.
+    """
+    self.asked: set[str] = set()
+    self._sections = {name: value for name, value in sections.items() if is_section(value)}
+    self._given, self._outer = given, outer
+    self._made: dict[str, Any] = {}
+    self._making: list[str] = []
+
+  def __getitem__(self, name: str) -> Callable[[], Any]:
+    if name not in self:
+      raise KeyError(name)
+    return functools.partial(self._make, name)
+
+  def __contains__(self, name: object) -> bool:
+    here = name in self._given or name in self._sections
+    return here or (self._outer is not None and name in self._outer)
+
+  def __iter__(self) -> Iterator[str]:
+    return iter({**self._sections, **self._given, **(dict.fromkeys(self._outer) if self._outer else {})})
+
+  def __len__(self) -> int:
+    return sum(1 for _ in self)
+
+  def _make(self, name: str) -> Any:
+    if name not in self._given and name not in self._sections:
+      return self._outer[name]()
+    self.asked.add(name)
+    if name not in self._made:
+      if name in self._making:
+        circle = ' -> '.join([*self._making[self._making.index(name):], name])
+        raise ConfigError(f'config: {circle} ask for each other in a circle')
+      self._making.append(name)
+      try:
+        self._made[name] = self._given[name]() if name in self._given else self._of_section(name)
+      finally:
+        self._making.pop()
+    return self._made[name]
+
+  def _of_section(self, name: str) -> Any:
+    return build_section(self._sections[name], name, self, PACKAGES.get(name, ('rlx',)))
+
+
+def build_section(
+    section: Mapping, where: str, parts: Mapping[str, Callable], packages: Iterable[str]
+) -> Any:
+  """What the function of a section makes; arguments as for `call`."""
+  return call(resolve(section['name'], *packages), section, where, parts, packages)
+
+
+def call(
+    function: Callable, section: Mapping, where: str, parts: Mapping[str, Callable] | None = None,
+    packages: Iterable[str] = ('rlx',),
+) -> Any:
+  """Calls a function with the values of a section.
+
+  Args:
+    function: positional parameters are sections inside this one, or taken from `parts` by name; keyword-only
+      ones that have no default must be in the section, and the section may hold nothing else (`name` and
+      `names` aside). A function that takes any keywords (`**models`) is given what their sections make.
+    section: of the config.
+    where: the section's name, for errors.
+    parts: name -> a function without arguments that makes the part.
+    packages: where names of sections inside are looked up, before the whole of rlx.
+  Raises:
+    ConfigError: missing or unknown values, or values that the function refuses.
+  """
+  parts, inside = parts or {}, tuple(dict.fromkeys((*packages, 'rlx')))
+  parameters = inspect.signature(function).parameters.values()
+  kinds = {p.name: p.kind for p in parameters}
+  any_keyword = inspect.Parameter.VAR_KEYWORD in kinds.values()
+  positional = [name for name, kind in kinds.items() if kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
+  roles = _roles(section, positional, parts, where, function)
+  own = {p: section[p] for p in positional if p in section and is_section(section[p])}
+  values = {k: v for k, v in section.items() if k not in ('name', 'names') and k not in own}
+  if not any_keyword:
+    wanted = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
+    require_keys(values.keys(), wanted, where, f'{function.__name__}()')
+  nested = lambda key, value: build_section(value, f'{where}.{key}', parts, inside)
+  deep = nested if any_keyword else lambda key, value: bound(value, f'{where}.{key}', inside)
+  given = {key: deep(key, value) if is_section(value) else value for key, value in values.items()}
+
+  def part(name: str) -> Any:
+    if name in own:
+      return nested(name, own[name])
+    if name == 'speakers':
+      return {role: parts[model]() for role, model in roles.items()}
+    made = parts[roles.get(name, name)]()
+    return lens.uncast(made) if roles and isinstance(made, StatefulRollout) else made
+
+  known = {*parts, *own, *roles, 'speakers'}
+  if unknown := [name for name in positional if name not in known]:
+    raise ConfigError(
+        f'config.{where}: {function.__name__}() asks for {unknown}; write it here, or as a section or '
+        f'a model of the run; known parts are {sorted(parts)}'
+    )
+  try:
+    made = function(*(part(name) for name in positional), **given)
+  except ConfigError:
+    raise
+  except ValueError as error:
+    raise ConfigError(f'config.{where}: {error}') from error
+  renamed = {role: model for role, model in roles.items() if role != model}
+  return lens.bind(made, renamed) if renamed and not where.startswith('models.') else made
+
+
+def roles_of(function: Callable, section: Mapping, models: Iterable[str]) -> dict[str, str]:
+  """Which models a section's function asks for: role -> name of the model."""
+  names = dict(section['names']) if 'names' in section else {}
+  positional = [
+      p.name for p in inspect.signature(function).parameters.values()
+      if p.kind <= p.POSITIONAL_OR_KEYWORD and p.name not in section
+  ]
+  asked = {name: names.get(name, name) for name in positional}
+  if 'speakers' in positional:
+    asked |= names
+  return {role: name for role, name in asked.items() if name in set(models)}
+
+
+def _roles(section, positional, parts, where, function) -> dict[str, str]:
+  """The section's `names`, where the function asks for these roles and there are such parts."""
+  if 'names' not in section:
+    return {}
+  roles = dict(section['names'])
+  if (unknown := sorted(set(roles) - set(positional))) and 'speakers' not in positional:
+    raise ConfigError(f'config.{where}.names has {unknown}, which {function.__name__}() does not ask for')
+  if unknown := sorted(set(roles.values()) - set(parts)):
+    raise ConfigError(f'config.{where}.names: {unknown} is no model of the run; known are {sorted(parts)}')
+  return roles
+
+
+def bound(value: Mapping, where: str, packages: Iterable[str]) -> Callable:
+  """The function that a section means, with the rest of the section bound to it."""
+  function = resolve(value['name'], *packages)
+  parameters = [p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+  given = {
+      key: bound(x, f'{where}.{key}', packages) if is_section(x) else x
+      for key, x in value.items() if key != 'name'
+  }
+  wanted = {p.name for p in parameters if p.default is p.empty or p.name in given}
+  require_keys(given.keys(), wanted, where, f'{function.__name__}()')
+  return functools.partial(function, **given) if given else function
+
+
+def require_keys(given: Iterable[str], wanted: set[str], where: str, who: str) -> None:
+  """Raises `ConfigError` where a section lacks a key or has one that nobody knows."""
+  unknown, missing = sorted(set(given) - wanted), sorted(wanted - set(given))
+  if unknown:
+    nearest = difflib.get_close_matches(unknown[0], wanted, n=1)
+    hint = f'; did you mean {nearest[0]!r}?' if nearest else ''
+    raise ConfigError(f'config.{where} has {unknown}, which {who} does not know{hint}')
+  if missing:
+    raise ConfigError(f'config.{where} lacks {missing}, which {who} needs')

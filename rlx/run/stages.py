@@ -1,0 +1,294 @@
+"""What a run is made of once it is built: stages, their models, evaluations, and how each model begins.
+
+A stage holds some of the models of the run: those that it trains and those that lag behind or stay as they
+are. It takes over what an earlier stage hands on, and begins the others. Their own parameters are what is
+trained, saved and handed on; functions are shown `Stage.view` of them.
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+from typing import Any
+import zlib
+
+import jax
+import jax.numpy as jnp
+from ml_collections import ConfigDict
+import optax
+
+from rlx import sharding
+from rlx.errors import ConfigError
+from rlx.evaluation.evaluation import Evaluation
+from rlx.models.model import Model
+from rlx.run.program import Program
+from rlx.step import TrainStep
+from rlx.types import Algorithm, Key, Models, State, StatefulRollout
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Checkpointing:
+  """The `checkpoint` section.
+
+  Attributes:
+    every: train steps between checkpoints; a multiple of `log.steps_per_dispatch`.
+    keep: how many of the newest are kept.
+  """
+
+  every: int
+  keep: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Logging:
+  """The `log` section.
+
+  Attributes:
+    steps_per_dispatch: train steps in one program; divides everything that is counted in steps.
+    samples: rows of training samples and held-out transcripts written at each evaluation.
+    headline: the metric that the run is read by, `eval/<name>/<metric>`.
+  """
+
+  steps_per_dispatch: int
+  samples: int
+  headline: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StopRule:
+  """The `stop` section of a stage: it ends early, at the evaluation that finds it good enough.
+
+  Attributes:
+    metric: of an evaluation, e.g. 'eval/held_out/accuracy'; the median of a population.
+    at_least: the value that ends the stage.
+  """
+
+  metric: str
+  at_least: float
+
+  def met(self, metrics: Mapping[str, float]) -> bool:
+    """Whether the metrics of a step end the stage; a step without that evaluation never does."""
+    return self.metric in metrics and metrics[self.metric] >= self.at_least
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class NamedModel:
+  """An entry of `config.models`.
+
+  Attributes:
+    model: what it has built.
+    roles: the models that it asked for, role -> name.
+  """
+
+  model: Model
+  roles: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Examination:
+  """An entry of `config.evals`.
+
+  Attributes:
+    name: its metrics are `eval/<name>/..`.
+    every: train steps between two; it is also made at the end of a stage.
+    evaluation: what is asked.
+    needs: models that it asks for; a stage that lacks one is not examined.
+  """
+
+  name: str
+  every: int
+  evaluation: Evaluation
+  needs: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Stage:
+  """One stage of a run: `num_steps` train steps, or fewer by its stop rule.
+
+  Attributes:
+    name: for people, and in `metrics.jsonl`.
+    num_steps: train steps.
+    stop: when it ends early; None for never.
+    algorithm: its five functions, which see models by `view`.
+    optimizer: of the trained models.
+    rollout: of the algorithm.
+    train_step: one step of it.
+    program: what is run: so many steps as are dispatched at a time.
+    trained: models that learn.
+    slow: lagging model -> the model that it begins as a copy of; its own name for one that stays as it is.
+    models: every model of the run, by its name.
+  """
+
+  name: str
+  num_steps: int
+  stop: StopRule | None
+  algorithm: Algorithm
+  optimizer: optax.GradientTransformation
+  rollout: StatefulRollout
+  train_step: TrainStep
+  program: Program
+  trained: tuple[str, ...]
+  slow: Mapping[str, str]
+  models: Mapping[str, NamedModel]
+
+  @property
+  def own(self) -> tuple[str, ...]:
+    """The models that the stage holds, trained and lagging."""
+    return (*self.trained, *self.slow)
+
+  @property
+  def frozen(self) -> tuple[str, ...]:
+    """Models that come from files and stay as they are: read anew by each process, and in no checkpoint."""
+    return tuple(n for n, source in self.slow.items() if n == source and self.models[n].model.load)
+
+  @property
+  def axes(self) -> dict[str, sharding.Axes]:
+    """What the axes of each model's parameters mean."""
+    return {name: self.kind(name).model.axes for name in self.own}
+
+  def kind(self, name: str) -> NamedModel:
+    """What a model of the stage is; a lagging copy is what it copies."""
+    return self.models[self.slow.get(name, name)]
+
+  def view(self, models: Models) -> Models:
+    """Models as functions see them, from their own parameters; those made of others are among them."""
+    return seen(models, {name: self.kind(name) for name in models}, self.models)
+
+  def load(self, models: Models, mesh: jax.sharding.Mesh) -> Models:
+    """The models of the stage that begin from files and that no earlier stage hands on, in their shards.
+
+    Args:
+      models: of the stage before; empty for the first.
+      mesh: where they are put.
+    """
+    begin = [name for name in self.own if name not in models and self._source(name, models) is None]
+    return {name: load(mesh) for name in begin if (load := self.kind(name).model.load)}
+
+  def enter(self, models: Models, key: Key, run_key: Key, at_step: jax.Array) -> State:
+    """The state at the start of the stage: models handed on or made, a fresh optimizer, a fresh world.
+
+    Args:
+      models: own parameters of those of the stage before, and of `load`.
+      key: for models that are made here.
+      run_key: the key that the state carries.
+      at_step: [] int32, train steps taken so far.
+    """
+    key_of = lambda name: jax.random.fold_in(key, zlib.crc32(name.encode()) % 2**31)
+    own: dict[str, Any] = {}
+
+    def begin(name: str) -> Any:
+      """Own parameters of a model of the stage, or of one that was handed on."""
+      if name not in own:
+        source = self._source(name, models)
+        if source is not None:
+          own[name] = jax.tree.map(jnp.copy, begin(source))
+        elif name in models:
+          own[name] = models[name]
+        else:
+          own[name] = make(name)
+      return own[name]
+
+    def make(name: str) -> Any:
+      kind = self.kind(name) if name in self.own else self._missing(name)
+      known = {asked: begin(asked) for asked in owners(kind.roles.values(), self.models)}
+      view = seen(known, {n: self.models[self.slow.get(n, n)] for n in known}, self.models)
+      return kind.model.init(key_of(name), {role: view[asked] for role, asked in kind.roles.items()})
+
+    params = {name: begin(name) for name in self.trained}
+    slow = {name: begin(name) for name in self.slow}
+    world = self.rollout.begin(key_of('world'))
+    world = self.rollout.warm_up({**slow, **params}, world, key_of('warm_up'))
+    opt_state = self.optimizer.init(params)
+    return State(step=at_step, params=params, slow=slow, opt_state=opt_state, world=world, key=run_key)
+
+  def _source(self, name: str, models: Models) -> str | None:
+    """The model that a lagging one copies when the stage begins; None for one that begins by itself."""
+    source = self.slow.get(name, name)
+    return source if source != name and (source in self.own or source in models) else None
+
+  def _missing(self, name: str):
+    raise ConfigError(
+        f'stage {self.name!r} begins a model from {name!r}, which it neither trains nor holds, and no stage '
+        f'before it hands on; add slow.{name}={name!r}'
+    )
+
+
+def owners(names: Iterable[str], every: Mapping[str, NamedModel]) -> tuple[str, ...]:
+  """The models with parameters of their own among some models, and among those that these stand on."""
+  found: dict[str, None] = {}
+
+  def follow(names) -> None:
+    for name in names:
+      one = every[name]
+      if one.model.init is not None:
+        found[name] = None
+      follow(one.roles[role] for role in one.model.stands_on)
+
+  follow(names)
+  return tuple(found)
+
+
+def seen(own: Models, kinds: Mapping[str, NamedModel], every: Mapping[str, NamedModel]) -> Models:
+  """Models as functions take them.
+
+  Args:
+    own: their own parameters.
+    kinds: what each of them is.
+    every: the models of the run; those that are made of others alone are added where these are there.
+  """
+  shown: dict[str, Any] = {}
+
+  def show(name: str) -> Any:
+    if name not in shown:
+      one = kinds[name] if name in own else every[name]
+      shown[name] = one.model.view(own.get(name), {r: show(one.roles[r]) for r in one.model.stands_on})
+    return shown[name]
+
+  for name in there(own, every):
+    show(name)
+  return shown
+
+
+def there(own: Iterable[str], every: Mapping[str, NamedModel]) -> tuple[str, ...]:
+  """The names of models with parameters of their own, and of those that can be made of them alone."""
+  own = tuple(own)
+
+  def is_there(name: str) -> bool:
+    one = every[name]
+    parts = (one.roles[role] for role in one.model.stands_on)
+    return name in own or one.model.init is None and all(map(is_there, parts))
+
+  return (*own, *(name for name in every if name not in own and is_there(name)))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+  """Everything that the train loop needs, built from one config.
+
+  Attributes:
+    config: that it was built from.
+    task: what it is about: a `Task` or `Dataset` of texts, or an `Environment`.
+    mesh: the devices.
+    population: members, of consecutive seeds.
+    stages: in order.
+    evals: by their names.
+    checkpoint: when states are saved.
+    log: what is written.
+  """
+
+  config: ConfigDict
+  task: Any
+  mesh: jax.sharding.Mesh
+  population: int
+  stages: tuple[Stage, ...]
+  evals: tuple[Examination, ...]
+  checkpoint: Checkpointing
+  log: Logging
+
+  @property
+  def is_text(self) -> bool:
+    """Whether it is about texts, which can be shown."""
+    return 'task' in self.config
+
+  def steps_from(self, stage: int) -> int:
+    """The most train steps that a stage and those after it can take."""
+    return sum(stage.num_steps for stage in self.stages[stage:])
+
