@@ -19,6 +19,7 @@ from kernels.sampler_reference import (
 from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
 from rlx.models import transformer
+from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from tests.cases import cases
 
@@ -231,6 +232,7 @@ CONFIG = TransformerConfig(
     vocab_size=VOCAB, num_layers=1, width=16, num_heads=2, num_kv_heads=1, head_size=8, mlp_size=16,
     context_length=8,
 )
+MODEL = LanguageModel(CONFIG)
 PROMPT = jnp.array([[3, 5, 2]])
 sample = jax.jit(engine.sample, static_argnums=1, static_argnames=('group_size', 'decoding'))
 DECODINGS = {
@@ -288,7 +290,7 @@ def p_value(counts, decoding):
 def test_pairs_of_tokens_have_their_exact_probabilities(sampler, name):
   decoding = dataclasses.replace(PLAIN, sampler=sampler, **DECODINGS[name])
   batch = sample(
-      make_params(), CONFIG, PROMPT, jnp.array([3]), jax.random.key(7), group_size=NUM, decoding=decoding
+      make_params(), MODEL, PROMPT, jnp.array([3]), jax.random.key(7), group_size=NUM, decoding=decoding
   )
   pairs = np.asarray(batch['tokens'])[:, 3:]
   counts = np.zeros((VOCAB, VOCAB))
@@ -306,7 +308,7 @@ def test_a_number_a_draw_is_decided_by_the_key_and_the_sequence():
   decoding = dataclasses.replace(PLAIN, max_tokens=5)
   run = lambda key, ids: np.asarray(
       sample(
-          make_params(), CONFIG, PROMPT, jnp.array([3]), jax.random.key(key), group_size=4, decoding=decoding,
+          make_params(), MODEL, PROMPT, jnp.array([3]), jax.random.key(key), group_size=4, decoding=decoding,
           sequence_ids=jnp.array(ids),
       )['tokens']
   )

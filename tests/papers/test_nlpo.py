@@ -206,7 +206,7 @@ def test_columns_without_an_action_do_not_matter():
 
 
 @pytest.mark.parametrize('changes, message', [
-    ({'kl_coef': 0.0}, 'kl is 0.0 in'), ({'refresh': 0}, 'refresh=0'), ({'top_p': 0.0}, 'top_p=0.0'),
+    ({'kl_coef': 0.0}, 'kl counts 0.0 in'), ({'refresh': 0}, 'refresh=0'), ({'top_p': 0.0}, 'top_p=0.0'),
 ])
 def test_bad_numbers_are_refused(changes, message):
   with pytest.raises(ValueError, match=message):

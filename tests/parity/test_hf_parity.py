@@ -17,6 +17,7 @@ import pytest
 from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
 from rlx.models import hf, transformer
+from rlx.models.language import LanguageModel
 
 torch = pytest.importorskip('torch')
 transformers = pytest.importorskip('transformers')
@@ -220,7 +221,8 @@ def test_greedy_tokens_through_our_cache(name, directories):
       pad_id=0,
   )
   batch = sample(
-      params, config, jnp.asarray(prompts, jnp.int32), jnp.asarray(LENGTHS, jnp.int32), jax.random.key(0),
+      params, LanguageModel(config), jnp.asarray(prompts, jnp.int32), jnp.asarray(LENGTHS, jnp.int32),
+      jax.random.key(0),
       group_size=1, decoding=greedy,
   )
   ours = np.asarray(engine.actions(batch, batch['tokens'], NEW_TOKENS))
