@@ -66,7 +66,10 @@ def build(config: ConfigDict) -> Run:
   shared = Parts({name: config[name] for name in SHARED if name in config}, {})
   models = _build_models(config, shared)
   build_one = functools.partial(_build_stage, config, models=models, shared=shared, log=log, mesh=mesh)
-  built = [build_one(name) for name in names]
+  built, learnt = [], frozenset()
+  for name in names:
+    built.append(build_one(name, learnt=learnt))
+    learnt |= set(built[-1][0].trained)
   stages = tuple(stage for stage, _ in built)
   parts = built[-1][1]
   evals = tuple(_build_evaluation(name, config.evals[name], stages[-1], parts) for name in config.evals)
@@ -186,7 +189,7 @@ def _check_vocabularies(where: str, held: Iterable[NamedModel], task: Any) -> No
 # --- stages -------------------------------------------------------------------------------------------------
 
 
-def _build_stage(config, name, *, models, shared, log, mesh) -> tuple[Stage, Parts]:
+def _build_stage(config, name, *, models, shared, log, mesh, learnt) -> tuple[Stage, Parts]:
   section = config if name == 'main' else config[name]
   where = 'main' if name == 'main' else name
   require_keys(set(section.keys()) & set(STAGE_KEYS), set(STAGE_KEYS), where, 'a stage')
@@ -216,6 +219,7 @@ def _build_stage(config, name, *, models, shared, log, mesh) -> tuple[Stage, Par
       trained=trained,
       slow=slow,
       models=models,
+      learnt=learnt,
   ), parts
 
 

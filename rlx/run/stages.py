@@ -115,6 +115,7 @@ class Stage:
     trained: models that learn.
     slow: lagging model -> the model that it begins as a copy of; its own name for one that stays as it is.
     models: every model of the run, by its name.
+    learnt: models that an earlier stage trains: they are handed on, and not what their files hold.
   """
 
   name: str
@@ -128,6 +129,7 @@ class Stage:
   trained: tuple[str, ...]
   slow: Mapping[str, str]
   models: Mapping[str, NamedModel]
+  learnt: frozenset[str]
 
   @property
   def own(self) -> tuple[str, ...]:
@@ -137,7 +139,8 @@ class Stage:
   @property
   def frozen(self) -> tuple[str, ...]:
     """Models that come from files and stay as they are: read anew by each process, and in no checkpoint."""
-    return tuple(n for n, source in self.slow.items() if n == source and self.models[n].model.load)
+    held = [name for name, source in self.slow.items() if name == source and name not in self.learnt]
+    return tuple(name for name in held if self.models[name].model.load)
 
   @property
   def axes(self) -> dict[str, sharding.Axes]:

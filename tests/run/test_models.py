@@ -175,6 +175,23 @@ def test_a_population_shares_what_is_frozen(larger):
 DRAFTER = {'name': 'drafter', 'num_layers': 1}
 
 
+def test_a_model_that_was_trained_is_held_as_it_became():
+  """Not as its files are: they are read again only for what no stage has trained."""
+  config = configs.load(MATH).unlock()
+  config.mesh.data = 1
+  config.models.value = {'name': 'value_head'}
+  config.trained, config.slow = ('value',), {'policy': 'policy'}
+  run = build(config)
+  first, second = run.stages
+  assert first.frozen == second.frozen == () and second.learnt == {'policy'}
+  with jax.set_mesh(run.mesh):
+    begun = train.begin(run, 0, {}, 0).models
+    trained = jax.tree.map(lambda x: x + 1, begun)
+    state = train.begin(run, 1, trained, 2)
+  chex.assert_trees_all_equal(state.slow['policy'], trained['policy'])
+  chex.assert_trees_all_equal(state.params['value']['trunk'], trained['policy'])
+
+
 def two_decoders() -> ConfigDict:
   """The quickstart's SFT stage, with a second decoder of another shape."""
   config = quickstart()
