@@ -288,6 +288,7 @@ class _Session:
   def __post_init__(self):
     self.data = {}  # stage -> the arrays of its rollout, on the device
     self._frozen = (None, {})  # index of a stage, and its frozen models
+    self._digests = {}  # of their files, as they were when they were read
     self._asks = {}  # (stage, evaluation) -> compiled
 
   def go(self, state: State | None, position: Position) -> tuple[State, Position]:
@@ -307,6 +308,7 @@ class _Session:
     """The frozen models of a stage; those of one stage are kept at a time."""
     if self._frozen[0] != index:
       self._frozen = (index, load_frozen(self.run, index, self._frozen[1]))
+      self._digests = _digests(self.run.stages[index])
     return self._frozen[1]
 
   def _next_stage(self, state: State, position: Position) -> tuple[State, Position]:
@@ -339,8 +341,7 @@ class _Session:
 
   def _extra(self, position: Position) -> dict:
     """What is saved beside a state."""
-    frozen = _digests(self.run.stages[position.stage])
-    return {'position': dataclasses.asdict(position), 'frozen': frozen}
+    return {'position': dataclasses.asdict(position), 'frozen': self._digests}
 
   def _record(self, state: State, position: Position, rows: list[dict]) -> None:
     """Writes the metrics of a dispatch and, where they are due, evaluations and samples to read."""
