@@ -26,7 +26,7 @@ import numpy as np
 from rlx import config as configs
 from rlx.data import transitions as datasets
 from rlx.evaluation import aggregates
-from rlx.run import train
+from rlx.run import states, train
 from rlx.run.build import build
 
 # Notebooks run in their own folder; configs are named from the top of the repository.
@@ -59,7 +59,7 @@ def learn(path):
   run = build(config)
   stage = run.stages[0]
   ask = train.make_ask(run, stage, run.evals[0])
-  state = train.begin(run, 0, {}, 0)
+  state = states.begin(run, 0, {}, 0)
   dispatch = stage.program.dispatch
   steps, returns = [], []
   for at_step in range(0, stage.num_steps + 1, run.log.steps_per_dispatch):

@@ -64,12 +64,24 @@ RUN = {
 }
 STAGE = {
     'steps': 'train steps',
-    'stop': "`metric` of an evaluation and `at_least`, or empty: ends the stage early",
+    'stop': 'ends the stage early: see below; empty for never',
     'algorithm': 'what is learnt from the batch: see [papers.md](papers.md)',
-    'updates': '`epochs`, `minibatches`, `microbatches` of each batch',
-    'optimizer': 'see below',
-    'trained': 'names of the models that learn',
+    'updates': '`epochs`, `minibatches`, `microbatches` of each batch; not of a train step of its own',
+    'optimizer': 'see below; none where nothing is trained',
+    'trained': 'names of the models that learn; `()` for a stage that gathers',
     'slow': "lagging model -> what it copies when the stage begins; `{'judge': 'judge'}` holds one as it is",
+}
+MAY_HAVE = {
+    'keeps': '`True`: entered again, it finds its optimizer and its world',
+    'takes': 'names of memories that it takes over from the stage before',
+    'sampling': '`lag`: updates that sampling is ahead of learning; `mesh`: other devices that sample',
+}
+LEARNER = {
+    'algorithm': 'its rollout is the rows that it is handed, unless it has one of its own',
+    'updates': 'as of a stage',
+    'optimizer': 'its own, with moments of its own',
+    'trained': 'what it moves',
+    'every': 'it takes a step at every nth train step',
 }
 PARTS = {
     'task': 'problems of a text run',
@@ -83,14 +95,14 @@ PARTS = {
 # Section -> what its functions return, by the annotation.
 KINDS = {
     'models': ('Model', 'LanguageModel', 'Network', 'Policy', 'GreedyPolicy', 'Recurrent'),
-    'rollout': ('StatefulRollout',), 'reward': ('Annotate', 'HostReward'), 'evals': ('Evaluation',),
+    'rollout': ('StatefulRollout',), 'reward': ('Annotate', 'HostReward'), 'stop': ('StopRule',), 'evals': ('Evaluation',),
     'optimizer': ('optax.GradientTransformation',), 'task': ('Task', 'Dataset'), 'env': ('Environment',),
     'data': ('Batch',),
 }
 NO_PARTS = ('Any', 'Callable', 'jax.Array', 'Key', 'str', 'int', 'float')  # how their annotations begin
 TITLES = {
     'models': 'Kinds of models', 'rollout': 'Rollouts', 'reward': 'Rewards', 'evals': 'Evaluations',
-    'optimizer': 'Optimizers', 'task': 'Tasks', 'env': 'Environments', 'data': 'Recorded rows',
+    'optimizer': 'Optimizers', 'stop': 'Stop rules', 'task': 'Tasks', 'env': 'Environments', 'data': 'Recorded rows',
 }
 
 
@@ -100,10 +112,17 @@ def text() -> str:
   Raises:
     ValueError: the builder has a section that is not described here.
   """
-  if set(RUN) != set(build.RUN_KEYS) or set(STAGE) != set(build.STAGE_KEYS):
+  if set(RUN) != set(build.RUN_KEYS) or set(STAGE) != set(build.STAGE_KEYS) or (
+      set(MAY_HAVE) != set(build.MAY_HAVE) or set(LEARNER) != set(build.LEARNER_KEYS)
+  ):
     raise ValueError('the sections of the builder are not those that are described here')
   lines = [HEADER.rstrip(), *_rows(RUN), '', '## What every stage has', '', '| section | what |', '|---|---|']
-  lines += [*_rows(STAGE), '', '## Parts', '', '| section | what |', '|---|---|', *_rows(PARTS)]
+  lines += [*_rows(STAGE), '', 'And what it may have ([stages.md](stages.md)):', '', '| section | what |']
+  lines += ['|---|---|', *_rows(MAY_HAVE), '', '## Several learners in a stage', '']
+  lines += ['`learners` takes the place of `algorithm`, `updates`, `optimizer` and `trained`: `order`, the names of']
+  lines += ['the learners in the order of their steps; `shared`, the models that several of them train; and of each:']
+  lines += ['', '| section | what |', '|---|---|', *_rows(LEARNER)]
+  lines += ['', 'It may have a `rollout`, `data` or `reward` of its own.', '', '## Parts', '', '| section | what |', '|---|---|', *_rows(PARTS)]
   lines += ['', "A stage of a name of its own may leave out `task` and `env`: it then has the run's."]
   for section, kinds in KINDS.items():
     lines += ['', f'## {TITLES[section]}', '', '| name | what | asks for | numbers |', '|---|---|---|---|']

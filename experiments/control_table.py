@@ -16,7 +16,7 @@ import numpy as np
 
 from rlx import config as configs
 from rlx.evaluation import aggregates
-from rlx.run import train
+from rlx.run import states, train
 from rlx.run.build import build
 from rlx.run.stages import Run
 
@@ -63,7 +63,7 @@ def last_returns(run: Run) -> tuple[np.ndarray, float, int]:
   env_steps, num_steps, models, state = 0.0, 0, {}, None
   with jax.set_mesh(run.mesh):
     for index, stage in enumerate(run.stages):
-      state = train.begin(run, index, models, num_steps)
+      state = states.begin(run, index, models, num_steps)
       data = jax.device_put(stage.rollout.data)
       for _ in range(stage.num_steps // run.log.steps_per_dispatch):
         state, metrics = stage.program.dispatch(state, data, {})

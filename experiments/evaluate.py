@@ -119,7 +119,7 @@ def _score(arguments, task, numbers, tokens) -> list[list[bool | None]]:
   functions = {'correct': {'name': arguments.reward, 'weight': 1.0, **_reward_arguments(arguments)}}
   reward = host(
       task, functions=functions, timeout_seconds=arguments.timeout_seconds, workers=arguments.workers,
-      rows_per_call=1, overlap=False,
+      rows_per_call=1,
   )
   try:
     flat = [sample for samples in tokens for sample in samples]

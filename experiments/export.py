@@ -15,13 +15,13 @@ def main(argv: list[str]) -> int:
   import jax
 
   from rlx import config as configs
-  from rlx.run import export, train
+  from rlx.run import export, states, train
   from rlx.run.build import build
 
   run = build(configs.load(str(workdir / 'config.json')))
   with jax.set_mesh(run.mesh):
     state, position = train.restore(run, workdir)
-    models = {**train.load_frozen(run, position.stage, {}), **state.models}
+    models = {**states.load_frozen(run, position.stage, {}), **state.models}
     written = export.export(run, models, position.stage, Path(arguments.output))
   if not written:
     raise CommandError(f'the model of {workdir} did not come from a Hugging Face directory: nothing to do')

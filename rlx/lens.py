@@ -24,7 +24,7 @@ def through(view: View, algorithm: Algorithm) -> Algorithm:
   """The algorithm with its slots in front of `view`; `track` sees models' own parameters, as they are."""
   return dataclasses.replace(
       algorithm,
-      rollout=_rollout(view, algorithm.rollout),
+      rollout=rollout(view, algorithm.rollout),
       reward=annotate(view, algorithm.reward),
       advantage=annotate(view, algorithm.advantage),
       loss=lambda models, batch, key: algorithm.loss(view(models), batch, key),
@@ -47,7 +47,7 @@ def bind(part: Any, roles: Mapping[str, str]) -> Any:
   if isinstance(part, Algorithm):
     return dataclasses.replace(through(view, part), track=_track(part.track, roles))
   if isinstance(part, StatefulRollout):
-    return _rollout(view, part)
+    return rollout(view, part)
   if hasattr(part, 'ask'):  # an evaluation
     return dataclasses.replace(part, ask=_seeing(view, part.ask))
   if hasattr(part, 'annotate'):  # an anchor
@@ -62,7 +62,7 @@ def _seeing(view: View, function):
 def uncast(part: Any) -> Any:
   """A part as it is handed to one that has roles: it sees every model under its own name again."""
   if isinstance(part, StatefulRollout):
-    return _rollout(own_names, part)
+    return rollout(own_names, part)
   return lambda models, *rest: part(own_names(models), *rest)
 
 
@@ -79,7 +79,8 @@ def own_names(models: Models) -> Models:
   return {**plain, **{name.removesuffix(_HIDDEN): model for name, model in hidden.items()}}
 
 
-def _rollout(view: View, rollout):
+def rollout(view: View, rollout):
+  """A rollout in front of a view."""
   if not isinstance(rollout, StatefulRollout):
     return lambda models, world, key: rollout(view(models), world, key)
 

@@ -26,17 +26,19 @@ SAMPLING_RULES = {**TRAINING_RULES, 'embed': None}
 ROWS = ('data', 'fsdp')
 
 
-def make_mesh(*, data: int, fsdp: int, tensor: int) -> Mesh:
+def make_mesh(*, data: int, fsdp: int, tensor: int, beside: Mesh | None = None) -> Mesh:
   """A device mesh of `data * fsdp * tensor` devices.
 
   Args:
     data: replicas of the weights; -1 takes the devices that the other two leave.
     fsdp: devices over which weights and rows are both split.
     tensor: devices over which heads, hidden units and the vocabulary are split.
+    beside: another mesh, whose devices are not taken.
   Raises:
     ValueError: the sizes need more devices than there are, or -1 would leave some idle.
   """
-  num_devices = jax.device_count()
+  devices = [device for device in jax.devices() if beside is None or device not in beside.devices.ravel()]
+  num_devices = len(devices)
   if data == -1:
     data = max(num_devices // max(fsdp * tensor, 1), 1)
     if data * fsdp * tensor < num_devices:
@@ -47,11 +49,11 @@ def make_mesh(*, data: int, fsdp: int, tensor: int) -> Mesh:
   size = data * fsdp * tensor
   if size > num_devices or min(data, fsdp, tensor) < 1:
     raise ValueError(
-        f'mesh data={data} x fsdp={fsdp} x tensor={tensor} needs {size} devices, {num_devices} are here; '
+        f'mesh data={data} x fsdp={fsdp} x tensor={tensor} needs {size} devices, {num_devices} are free; '
         'lower config.mesh, or start with more devices'
     )
-  devices = np.array(jax.devices()[:size]).reshape(data, fsdp, tensor)
-  return Mesh(devices, MESH_AXES, axis_types=(AxisType.Auto,) * 3)
+  grid = np.array(devices[:size]).reshape(data, fsdp, tensor)
+  return Mesh(grid, MESH_AXES, axis_types=(AxisType.Auto,) * 3)
 
 
 def partition(path, leaf, mesh, axes: Axes, rules=TRAINING_RULES) -> PartitionSpec:
@@ -72,15 +74,16 @@ def shardings(params: Any, mesh: Mesh, axes: Axes) -> Any:
   return jax.tree_util.tree_map_with_path(place, params)
 
 
-def state_shardings(state: Any, mesh: Mesh, axes: Mapping[str, Axes]) -> Any:
+def state_shardings(state: Any, mesh: Mesh, axes: Mapping[str, Axes], rules=TRAINING_RULES) -> Any:
   """A `NamedSharding` for every leaf of a state, or of any tree with models in it by their names.
 
   Args:
     state: arrays or `ShapeDtypeStruct`s.
     mesh: where they are put.
     axes: model -> what its axes mean; what lies below no such name is whole on every device.
+    rules: meaning of an axis -> mesh axis.
   """
-  place = lambda path, leaf: NamedSharding(mesh, partition(path, leaf, mesh, _axes_at(path, axes)))
+  place = lambda path, leaf: NamedSharding(mesh, partition(path, leaf, mesh, _axes_at(path, axes), rules))
   return jax.tree_util.tree_map_with_path(place, state)
 
 
@@ -98,7 +101,8 @@ def gather(models: Mapping[str, Any], axes: Mapping[str, Axes]) -> Mapping[str, 
   constrain = lambda path, leaf: jax.lax.with_sharding_constraint(
       leaf, partition(path, leaf, mesh, _axes_at(path, axes), SAMPLING_RULES)
   )
-  return jax.tree_util.tree_map_with_path(constrain, models)
+  known = {name: model for name, model in models.items() if name in axes}
+  return {**models, **jax.tree_util.tree_map_with_path(constrain, known)}
 
 
 def shard_rows(batch: Any) -> Any:

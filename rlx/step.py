@@ -13,15 +13,60 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from rlx import sharding
 from rlx.metrics import describe
-from rlx.types import Algorithm, Annotate, Batch, Key, Metrics, Models, State, StatefulRollout, World
+from rlx.types import (
+  NO_MODELS,
+  Algorithm,
+  Annotate,
+  Batch,
+  Key,
+  Metrics,
+  Models,
+  Rollout,
+  Rows,
+  State,
+  StatefulRollout,
+  World,
+  stateful,
+)
 
 TrainStep = Callable[..., tuple[State, Metrics]]  # (state, data=None, frozen={}) -> (state, metrics)
-NO_MODELS: Models = MappingProxyType({})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Step:
+  """A train step: whole when it is called, and in the pieces between which its rows can leave the device.
+
+  Attributes:
+    rollout: begins the world and has the data.
+    sample: `(state, data, frozen) -> (rows, world)`.
+    reward: `(models, rows, key) -> rows`.
+    annotate: `(state, rows, frozen) -> rows`, as the loss takes them; for people to read.
+    learn: `(state, rows, data, frozen) -> (state, metrics)`, from rows that have their rewards.
+  """
+
+  rollout: StatefulRollout
+  sample: Callable[[State, Any, Models], tuple[Rows, World]]
+  reward: Callable[[Models, Rows, Key], Rows]
+  annotate: Callable[[State, Rows, Models], Rows]
+  learn: Callable[[State, Rows, Any, Models], tuple[State, Metrics]]
+
+  def __call__(self, state: State, data: Any = None, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
+    rows, world = self.sample(state, data, frozen)
+    rows = self.scored(state, rows, frozen)
+    return self.learn(state.replace(world=world), rows, data, frozen)
+
+  def collect(self, state: State, data: Any = None, frozen: Models = NO_MODELS) -> Rows:
+    """The rows that the next train step will learn from: its first half, without the update."""
+    rows, _ = self.sample(state, data, frozen)
+    return self.annotate(state, self.scored(state, rows, frozen), frozen)
+
+  def scored(self, state: State, rows: Rows, frozen: Models) -> Rows:
+    """Rows with their rewards."""
+    return self.reward({**frozen, **state.models}, rows, keys_of(state)[1])
 
 
 def make_train_step(
@@ -31,9 +76,8 @@ def make_train_step(
     epochs: int,
     minibatches: int,
     microbatches: int,
-    host_reward: bool = False,
     axes: Mapping[str, sharding.Axes] = MappingProxyType({}),
-) -> TrainStep:
+) -> Step:
   """Composes an algorithm and an optimizer into `train_step(state) -> (state, metrics)`.
 
   Args:
@@ -43,13 +87,12 @@ def make_train_step(
     minibatches: optimizer updates a pass; divides the rows of the batch.
     microbatches: parts of a minibatch whose gradients are accumulated, to save memory; divides its rows.
       The result does not depend on it.
-    host_reward: True where `algorithm.reward` is Python on the host. The step is then a `SplitStep`: two
-      compiled halves with one round trip between them, not to be put under `jit`, `scan` or `vmap`.
     axes: model -> what the axes of its parameters mean, for sampling on a mesh; models that are not in it are
       left where they are.
   Returns:
-    The train step. Jit it (donating the state) unless `host_reward`. It takes the state, the data of the
-    rollout, and models that never change and are in no state (`frozen`).
+    The train step. It takes the state, the data of the rollout, and models that never change and are in no
+    state (`frozen`). Jit it, donating the state; where `algorithm.reward` is Python on the host, it is cut
+    instead (`split.SplitStep`).
 
   >>> row = {'x': jnp.ones(4)}  # a world that never changes: the batch itself
   >>> def loss(models, batch, key):
@@ -62,25 +105,42 @@ def make_train_step(
   >>> float(state.params['policy']), float(metrics['loss/total'])
   (3.0, 9.0)
   """
-  sample = functools.partial(_sample, algorithm, axes)
   learn = functools.partial(
       _learn, algorithm, optimizer, epochs=epochs, minibatches=minibatches, microbatches=microbatches
   )
-  if host_reward:
-    advantage = lambda state, batch, frozen=NO_MODELS: algorithm.advantage(
-        {**frozen, **state.models}, batch, _keys(state)[2]
-    )
-    return SplitStep(
-        sample=jax.jit(sample), reward=algorithm.reward, advantage=jax.jit(advantage),
-        learn=jax.jit(learn, donate_argnums=0),
-    )
+  return Step(
+      rollout=stateful(algorithm.rollout), sample=functools.partial(sampled, algorithm.rollout, axes),
+      reward=algorithm.reward,
+      annotate=lambda state, batch, frozen=NO_MODELS: algorithm.advantage(
+          {**frozen, **state.models}, batch, keys_of(state)[2]
+      ),
+      learn=lambda state, batch, data, frozen=NO_MODELS: learn(state, batch, frozen),
+  )
 
-  def train_step(state: State, data: Any = None, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
-    batch, world = sample(state, data, frozen)
-    batch = algorithm.reward({**frozen, **state.models}, batch, _keys(state)[1])
-    return learn(state.replace(world=world), batch, frozen)
 
-  return train_step
+def of_its_own(
+    rollout: Rollout, reward: Annotate, learn: Callable[[State, Batch, Models], tuple[State, Metrics]]
+) -> Step:
+  """The train step of a paper whose updates are not those of `make_train_step`; an algorithm of a config.
+
+  Args:
+    rollout: as of an `Algorithm`.
+    reward: likewise.
+    learn: `(state, batch, frozen) -> (state, metrics)`; it counts no step and need not know of the world.
+  """
+  rollout = stateful(rollout)
+
+  def counted(state: State, batch: Batch, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
+    state, metrics = learn(state.replace(world=rollout.observe(state.world, batch)), batch, frozen)
+    return state.replace(step=state.step + 1), {**metrics, **describe(batch)}
+
+  keep = lambda state, batch, frozen=NO_MODELS: batch
+  return over(Step(rollout=rollout, sample=None, reward=reward, annotate=keep, learn=counted), {})
+
+
+def over(step: Step, axes: Mapping[str, sharding.Axes]) -> Step:
+  """A step that samples with models whose axes have these meanings."""
+  return dataclasses.replace(step, sample=functools.partial(sampled, step.rollout, axes))
 
 
 def begin(
@@ -106,71 +166,6 @@ def begin(
   )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class SplitStep:
-  """A train step whose reward is Python: sample (compiled), reward (host), learn (compiled).
-
-  Attributes:
-    sample: `(state, data, frozen) -> (batch, world)`.
-    reward: the `reward` slot; it gets NumPy arrays.
-    advantage: `(state, batch, frozen) -> batch`; `learn` begins with it.
-    learn: `(state, batch, frozen) -> (state, metrics)`; the state is donated.
-  """
-
-  sample: Callable[[State, Any, Models], tuple[Batch, World]]
-  reward: Annotate
-  advantage: Callable[[State, Batch, Models], Batch]
-  learn: Callable[[State, Batch, Models], tuple[State, Metrics]]
-
-  def __call__(
-      self, state: State, data: Any = None, frozen: Models = NO_MODELS
-  ) -> tuple[State, Metrics]:
-    frozen = dict(frozen)
-    batch, world = self.sample(state, data, frozen)
-    return self._score_and_learn(state, batch, world, frozen, policy_lag=0)
-
-  def repeat(
-      self, state: State, data: Any, num_steps: int, *, overlap: bool, frozen: Models = NO_MODELS
-  ) -> tuple[State, Metrics]:
-    """`num_steps` train steps; the metrics gain a leading axis [num_steps].
-
-    Args:
-      state: it is donated.
-      data: of the rollout.
-      num_steps: N.
-      overlap: while the host scores a batch, the device samples the next one, with the policy as it is
-        before the update: every batch but the first is then one update old, as `rollout/policy_lag` says.
-        It begins and ends with the call, so that nothing is in flight in a state that is saved.
-      frozen: models that are in no state.
-    """
-    rows, following, frozen = [], None, dict(frozen)
-    for index in range(num_steps):
-      if following is None:
-        batch, world = self.sample(state, data, frozen)
-      else:
-        batch, world = following, state.world
-      if overlap and index + 1 < num_steps:  # dispatched now, and running while the host works
-        following, world = self.sample(state.replace(step=state.step + 1, world=world), data, frozen)
-      lag = int(overlap and index > 0)
-      state, metrics = self._score_and_learn(state, batch, world, frozen, policy_lag=lag)
-      rows.append(metrics)
-    return state, jax.tree.map(lambda *x: np.stack(x), *jax.device_get(rows))
-
-  def collect(self, state: State, data: Any, frozen: Models) -> Batch:
-    """As `collect` below."""
-    batch, _ = self.sample(state, data, frozen)
-    return self.advantage(state, self._score(state, batch, frozen), frozen)
-
-  def _score(self, state: State, batch: Batch, frozen: Models) -> Batch:
-    models = {**frozen, **state.models}
-    return jax.device_put(self.reward(models, jax.device_get(batch), _keys(state)[1]))
-
-  def _score_and_learn(self, state, batch, world, frozen, *, policy_lag: int) -> tuple[State, Metrics]:
-    batch = self._score(state, batch, frozen)
-    state, metrics = self.learn(state.replace(world=world), batch, frozen)
-    return state, {**metrics, 'rollout/policy_lag': jnp.float32(policy_lag)}
-
-
 def repeat(train_step: TrainStep, num_steps: int) -> TrainStep:
   """`num_steps` train steps as one; the metrics gain a leading axis [num_steps]."""
 
@@ -186,24 +181,33 @@ def collect(
 ) -> Batch:
   """The batch that the next train step will learn from: its first half, without the update."""
   models = {**frozen, **state.models}
-  batch, _ = _sample(algorithm, axes, state, data, frozen)
-  batch = algorithm.reward(models, batch, _keys(state)[1])
-  return algorithm.advantage(models, batch, _keys(state)[2])
+  batch, _ = sampled(algorithm.rollout, axes, state, data, frozen)
+  batch = algorithm.reward(models, batch, keys_of(state)[1])
+  return algorithm.advantage(models, batch, keys_of(state)[2])
 
 
-def _keys(state: State) -> jax.Array:
+def keys_of(state: State) -> jax.Array:
   """The keys of this step: rollout, reward, advantage, update."""
   return jax.random.split(jax.random.fold_in(state.key, state.step), 4)
 
 
-def _sample(
-    algorithm: Algorithm, axes: Mapping[str, sharding.Axes], state: State, data: Any = None,
+def sampled(
+    rollout: Rollout, axes: Mapping[str, sharding.Axes], state: State, data: Any = None,
     frozen: Models = NO_MODELS,
-) -> tuple[Batch, World]:
+) -> tuple[Rows, World]:
+  """What a rollout draws for this step, and the world after it.
+
+  Args:
+    rollout: of an algorithm, or of several learners.
+    axes: as for `make_train_step`.
+    state: whose models and world it sees.
+    data: of the rollout.
+    frozen: models that are in no state.
+  """
   world = state.world if data is None else {**state.world, 'data': data}
   models = sharding.gather({**frozen, **state.models}, axes)
-  batch, world = algorithm.rollout(models, world, _keys(state)[0])
-  return sharding.shard_rows(batch), world
+  rows, world = rollout(models, world, keys_of(state)[0])
+  return sharding.shard_rows(rows), world
 
 
 def _learn(
@@ -218,7 +222,7 @@ def _learn(
     microbatches: int,
 ) -> tuple[State, Metrics]:
   """The second half of the step: advantages, then epochs of minibatch updates."""
-  _, _, advantage_key, update_key = _keys(state)
+  _, _, advantage_key, update_key = keys_of(state)
   batch = sharding.shard_rows(algorithm.advantage({**frozen, **state.models}, batch, advantage_key))
   if isinstance(algorithm.rollout, StatefulRollout):
     state = state.replace(world=algorithm.rollout.observe(state.world, batch))

@@ -8,6 +8,7 @@ the framework: `step.py` composes the five functions, `algorithms/` fills them i
 
 from collections.abc import Callable, Mapping
 import dataclasses
+from types import MappingProxyType
 from typing import Any
 
 import flax.struct
@@ -15,7 +16,9 @@ import jax
 import jax.numpy as jnp
 
 Models = Mapping[str, Any]  # name -> parameter tree; what the functions of an algorithm may look at
+NO_MODELS: Models = MappingProxyType({})
 Batch = dict[str, jax.Array]  # arrays with leading [B]
+Rows = Batch | dict[str, Batch]  # of one learner, or of several by their names
 Metrics = dict[str, jax.Array]  # scalars, named `area/what`
 World = Any  # what outlives a batch: data cursor, environment states, replay store
 Key = jax.Array
@@ -68,6 +71,8 @@ class StatefulRollout:
       one only afterwards.
     warm_up: `(models, world, key) -> world`, once, when the stage has its models: what is gathered before the
       first step.
+    ahead: whether a batch can be drawn before the last one has been learnt from; not where rows stay
+      unfinished and go on in the next.
   """
 
   begin: Callable[[Key], World]
@@ -75,9 +80,17 @@ class StatefulRollout:
   data: Any
   observe: Observe = keep_world
   warm_up: Callable[[Models, World, Key], World] = stay_cold
+  ahead: bool = True
 
   def __call__(self, models: Models, world: World, key: Key) -> tuple[Batch, World]:
     return self.draw(models, world, key)
+
+
+def stateful(rollout: Rollout) -> StatefulRollout:
+  """A rollout that remembers nothing begins with nothing."""
+  if isinstance(rollout, StatefulRollout):
+    return rollout
+  return StatefulRollout(begin=lambda key: {}, draw=rollout, data=None, observe=keep_world)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,6 +126,8 @@ class State:
   opt_state: Any
   world: World
   key: Key  # constant; the noise of a step is fold_in(key, step)
+  carried: Models = flax.struct.field(default_factory=dict)  # of earlier stages, for a later one; untouched
+  parked: Mapping[str, Any] = flax.struct.field(default_factory=dict)  # stage -> left for its next entry
 
   @property
   def models(self) -> Models:

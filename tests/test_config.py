@@ -51,8 +51,8 @@ def test_overrides_keep_types():
     [
         (['rollout.group_size=7'], 'group_size=7 does not divide rollout.batch_size=16'),
         (['stages=(1,)'], "end with 'main'"),
-        (['stages=("main",)'], "config has ['sft'], which nobody asks for"),
-        (['mesh.fsdp=16'], 'needs 16 devices, 8 are here'),
+        (['stages=("main",)'], "nobody enters ['sft']"),
+        (['mesh.fsdp=16'], 'needs 16 devices, 8 are free'),
         (['mesh.data=3'], 'batch_size=16 is not divisible by the 3 devices'),
         (['steps=3'], 'multiple of log.steps_per_dispatch=2'),
         (['evals.held_out.every=3'], 'multiple of log.steps_per_dispatch=2'),

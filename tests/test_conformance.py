@@ -14,12 +14,11 @@ import pytest
 
 from rlx import sharding
 from rlx.algorithms import trees
-from rlx.controllers.memory import stateful
 from rlx.engine.packing import Packing
 from rlx.models import drafter, heads
 from rlx.run.checkpoint import Checkpoints
 from rlx.step import collect, make_train_step, repeat
-from rlx.types import State, check
+from rlx.types import State, check, stateful
 
 
 def rows(at_once):
@@ -214,6 +213,7 @@ def test_every_algorithm_of_the_library_has_a_row():
 
   modules = {module.name for module in pkgutil.iter_modules(rlx.algorithms.__path__)}
   of_trees = {name for name, x in vars(trees).items() if inspect.getmodule(x) is trees}
-  # Choices among the parts of one; train steps of their own; a table of its own, in tests/control.
-  others = {'presets', 'seeupo', 'internal_rl', 'control'}
+  # Choices among the parts of one; train steps of their own; a table of its own, in tests/control; no samples
+  # of a policy, or none that are learnt from (tests/test_stage_parts.py).
+  others = {'presets', 'seeupo', 'internal_rl', 'control', 'gather', 'following', 'bradley_terry'}
   assert modules - {'trees'} | of_trees == {row.name for row in table.ROWS} | others

@@ -12,7 +12,7 @@ import pytest
 from experiments import launch
 from rlx import config as configs
 from rlx.models import hf, lora, peft
-from rlx.run import train
+from rlx.run import states, train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
 
@@ -85,7 +85,7 @@ def test_tokens_in_are_tokens_out(math_run):
   run = build(load('math/gsm8k_grpo'))
   stage, task = run.stages[1], run.task
   with jax.set_mesh(run.mesh):
-    state = train.begin(run, 1, train.begin(run, 0, {}, 0).models, 0)
+    state = states.begin(run, 1, states.begin(run, 0, {}, 0).models, 0)
     batch, world = jax.device_get(stage.train_step.sample(state, stage.rollout.data))
   assert int(world['cursor']) == 2 and batch['rows'][0] != batch['rows'][-1]
   for i, row in enumerate(batch['rows']):
@@ -129,7 +129,7 @@ def test_stopped_and_started_again_is_the_same_run(math_run, tmp_path, monkeypat
 def test_overlap_is_said_in_the_metrics(tmp_path, monkeypatch):
   monkeypatch.syspath_prepend(str(ROOT / 'tests/rewards'))
   config = load(
-      'math/gsm8k_grpo', 'reward.overlap=true', 'log.steps_per_dispatch=4', 'checkpoint.every=4',
+      'math/gsm8k_grpo', 'sampling.lag=1', 'log.steps_per_dispatch=4', 'checkpoint.every=4',
       'evals.held_out.every=4', 'optimizer.warmup_steps=0', 'optimizer.learning_rate=0.01',
   ).unlock()
   config.reward.functions.length = {'name': 'host_rewards.length', 'weight': 0.01}  # not the same for all
@@ -144,7 +144,7 @@ def test_lora_trains_beside_its_base_and_is_exported_both_ways(tmp_path):
   config = load('math/gsm8k_grpo_lora')
   run = build(config)
   with jax.set_mesh(run.mesh):
-    state, frozen = train.abstract_state(run, 1)
+    state, frozen = states.abstract_state(run, 1)
   assert state.params.keys() == {'policy'} and not state.slow and frozen.keys() == {'base'}
   outcome = train.train(config, tmp_path, quiet=True, command='rlx')
   assert set(outcome.exported) == {tmp_path / 'model', tmp_path / 'adapter'}
@@ -163,13 +163,13 @@ def _continue_from(directory, shapes):
   """A run may begin from adapters of another one, if they have the shape that it asks for."""
   run = build(load('math/gsm8k_grpo_lora', f'models.policy.directory={directory}'))
   with jax.set_mesh(run.mesh):
-    adapters = train.begin(run, 0, {}, 0, train.load_frozen(run, 0, {})).params['policy']
+    adapters = states.begin(run, 0, {}, 0, states.load_frozen(run, 0, {})).params['policy']
   assert jax.tree.map(lambda x: x.shape, adapters) == jax.tree.map(lambda x: x.shape, shapes)
   b = next(x for path, x in jax.tree_util.tree_leaves_with_path(adapters) if 'lora_b' in str(path))
   assert np.abs(b).max() > 0, 'fresh adapters would begin at zero'
   other = build(load('math/gsm8k_grpo_lora', f'models.policy.directory={directory}', 'models.policy.rank=4'))
   with jax.set_mesh(other.mesh), pytest.raises(configs.ConfigError, match='rank'):
-    train.begin(other, 0, {}, 0, train.load_frozen(other, 0, {}))
+    states.begin(other, 0, {}, 0, states.load_frozen(other, 0, {}))
 
 
 @pytest.mark.slow

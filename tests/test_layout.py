@@ -21,6 +21,7 @@ FLOORS = (  # from the bottom
     {'losses', 'controllers'},
     {'metrics', 'data', 'engine'},
     {'step', 'rewards'},
+    {'learners', 'split'},
     {'rollout'},
     {'evaluation'},  # knows models and rollouts, and not how they are trained
     {'algorithms'},

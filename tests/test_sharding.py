@@ -204,8 +204,8 @@ def test_the_mesh_takes_the_devices_that_are_left():
 @pytest.mark.parametrize(
     ('sizes', 'message'),
     [
-        ((2, 4, 2), 'needs 16 devices, 8 are here'),
-        ((-1, 16, 1), 'needs 16 devices, 8 are here'),
+        ((2, 4, 2), 'needs 16 devices, 8 are free'),
+        ((-1, 16, 1), 'needs 16 devices, 8 are free'),
         ((-1, 3, 1), '3 does not divide the 8 devices'),
         ((0, 1, 1), 'data=0'),
         ((1, 0, 1), 'fsdp=0'),

@@ -11,6 +11,7 @@ import optax
 import pytest
 
 from rlx import optimizers
+from rlx.split import SplitStep
 from rlx.step import make_train_step, repeat
 from rlx.types import Algorithm, State
 
@@ -53,7 +54,7 @@ SETTINGS = dict(epochs=2, minibatches=2, microbatches=2)
 def test_one_program_two_halves_and_python_agree():
   optimizer = optax.adam(0.1)
   fused_step = make_train_step(least_squares(), optimizer, **SETTINGS)
-  halves_step = make_train_step(least_squares(host=True), optimizer, **SETTINGS, host_reward=True)
+  halves_step = SplitStep(make_train_step(least_squares(host=True), optimizer, **SETTINGS))
   fused, metrics = jax.jit(repeat(fused_step, 5))(make_state(optimizer))
   single, python, halves = (make_state(optimizer) for _ in range(3))
   for i in range(5):
@@ -74,8 +75,8 @@ def test_steps_around_python_repeat_as_the_program_does():
   optimizer = optax.adam(0.1)
   fused = jax.jit(repeat(make_train_step(least_squares(), optimizer, **SETTINGS), 3))
   _, metrics = fused(make_state(optimizer))
-  step = make_train_step(least_squares(host=True), optimizer, **SETTINGS, host_reward=True)
-  state, split = step.repeat(make_state(optimizer), None, 3, overlap=False)
+  step = SplitStep(make_train_step(least_squares(host=True), optimizer, **SETTINGS))
+  state, split = step.repeat(make_state(optimizer), None, 3)
   assert (split.pop('rollout/policy_lag') == 0).all()
   chex.assert_trees_all_close(split, jax.device_get(metrics), rtol=2e-4)
   assert state.step == 3 and state.world == 3
@@ -100,15 +101,15 @@ def guess_with_the_sampler():
   return Algorithm(rollout=rollout, reward=reward, loss=loss), scored
 
 
-def test_overlap_is_one_update_off_policy_and_says_so():
+def test_a_lag_of_one_update_is_off_policy_and_says_so():
   optimizer, settings = optax.sgd(1.0), dict(epochs=1, minibatches=1, microbatches=1)
   algorithm, scored = guess_with_the_sampler()  # each step adds 1 to the parameter
-  step = make_train_step(algorithm, optimizer, **settings, host_reward=True)
-  state, metrics = step.repeat(make_state(optimizer), None, 4, overlap=True)
+  step = make_train_step(algorithm, optimizer, **settings)
+  state, metrics = SplitStep(step, lag=1).repeat(make_state(optimizer), None, 4)
   np.testing.assert_array_equal(metrics['sampled_with'], [0, 0, 1, 2])
   np.testing.assert_array_equal(metrics['rollout/policy_lag'], [0, 1, 1, 1])
   assert scored == [0, 0, 1, 2] and state.step == 4 and state.world == 4
-  on_policy, plain = step.repeat(make_state(optimizer), None, 4, overlap=False)
+  on_policy, plain = SplitStep(step).repeat(make_state(optimizer), None, 4)
   np.testing.assert_array_equal(plain['sampled_with'], [0, 1, 2, 3])
   np.testing.assert_array_equal(plain['noise'], metrics['noise'])  # the noise of a step is its own
   chex.assert_trees_all_equal(on_policy.params, state.params)
@@ -127,9 +128,9 @@ def test_data_reach_the_rollout_and_stay_out_of_the_state():
   state, metrics = jax.jit(repeat(make_train_step(algorithm, optimizer, **settings), 4))(begin(), data)
   np.testing.assert_array_equal(metrics['x'], [0.5, 2.5, 4.5, 6.5])
   assert state.world.keys() == {'cursor'} and state.world['cursor'] == 8
-  split = make_train_step(algorithm, optimizer, **settings, host_reward=True)
-  for overlap in (False, True):
-    _, metrics = split.repeat(begin(), data, 4, overlap=overlap)
+  for lag in (0, 1, 3):
+    split = SplitStep(make_train_step(algorithm, optimizer, **settings), lag=lag)
+    _, metrics = split.repeat(begin(), data, 4)
     np.testing.assert_array_equal(metrics['x'], [0.5, 2.5, 4.5, 6.5])
 
 

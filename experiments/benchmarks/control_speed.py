@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from rlx import config as configs
 from rlx import step
-from rlx.run import train
+from rlx.run import states
 from rlx.run.build import build
 
 PPO_STEPS, SAC_STEPS = 50, 500  # train steps a measurement
@@ -99,7 +99,7 @@ def _rlx(config, seeds: int, num_steps: int, metrics: bool):
   config.steps = config.checkpoint.every = config.log.steps_per_dispatch = num_steps
   config.evals.episodes.every = num_steps
   run = build(config)
-  state = train.begin(run, 0, {}, 0)
+  state = states.begin(run, 0, {}, 0)
   program = step.repeat(run.stages[0].train_step, num_steps)
   program = jax.vmap(program) if seeds > 1 else program
   jitted = jax.jit(lambda state: program(state) if metrics else (program(state)[0], None), donate_argnums=0)

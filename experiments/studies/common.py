@@ -12,7 +12,7 @@ import numpy as np
 
 from rlx.engine import sample as engine
 from rlx.run import build as builder
-from rlx.run import train
+from rlx.run import states, train
 from rlx.run.stages import Run
 from rlx.types import Models, State
 
@@ -57,7 +57,7 @@ TRACKED = ('policy/entropy', 'tokens/response_mean')
 
 def begin_stage(run: Run, index: int, models, at_step: int = 0) -> State:
   """The states at the start of a stage, with the models that an earlier one trained (they are copied)."""
-  return train.begin(run, index, jax.tree.map(jnp.copy, models), at_step)
+  return states.begin(run, index, jax.tree.map(jnp.copy, models), at_step)
 
 
 def supervised(run: Run, steps: int) -> Models:

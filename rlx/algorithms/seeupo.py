@@ -8,31 +8,27 @@ a turn is updated the turns behind it have been: M_k is what the row would be wo
 improves the whole, and the last turn's best reply is known to the one before: backward induction, without a
 critic. (All at once, an early turn is punished for what later ones do not know yet.)
 
-It is a train step of its own, since its updates differ: `make_seeupo_step` takes the place of
-`make_train_step`.
+It is a train step of its own, since its updates differ: `seeupo` returns one where other factories return an
+`Algorithm`, and asks for the optimizer.
 
 Source: Hu et al., 2026, https://arxiv.org/abs/2602.06554. That s_k is a mean and M_k holds products, and the
 clip of M_k by nothing but the exponent's bound, are our reading.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import optax
 
-from rlx import reductions, sharding
+from rlx import reductions
 from rlx.advantages import groups
-from rlx.controllers.memory import stateful
 from rlx.engine.speaker import Speaker
 from rlx.losses import policy as policy_losses
 from rlx.losses.ratios import sequence_product, turn_ratio
-from rlx.metrics import describe
-from rlx.step import TrainStep
-from rlx.types import Annotate, Batch, Metrics, Rollout, State
+from rlx.step import Step, of_its_own
+from rlx.types import Annotate, Batch, Metrics, Models, Rollout, State
 
 
-def make_seeupo_step(
+def seeupo(
     rollout: Rollout,
     reward: Annotate,
     policy: Speaker,
@@ -42,8 +38,8 @@ def make_seeupo_step(
     updates: int,
     clip_low: float,
     clip_high: float,
-) -> TrainStep:
-  """Sequence-level sequential update policy optimisation, as `train_step(state) -> (state, metrics)`.
+) -> Step:
+  """Sequence-level sequential update policy optimisation, a train step.
 
   Args:
     rollout: yields rows of samples with `sampler_logprobs` and `turns`, samples of a prompt in groups.
@@ -55,30 +51,24 @@ def make_seeupo_step(
     clip_low: the turn's ratio counts down to 1 - clip_low.
     clip_high: and up to 1 + clip_high.
   """
-  rollout = stateful(rollout)
-
-  def loss(params, state: State, batch: Batch, turn: jax.Array, values: jax.Array):
+  def loss(params, held: Models, batch: Batch, turn: jax.Array, values: jax.Array):
     mask = batch['action_mask'] & (batch['turns'] == turn)
-    logprobs, _ = policy.score({**state.slow, **params}['policy'], batch)
+    logprobs, _ = policy.score({**held, **params}['policy'], batch)
     ratios = turn_ratio(logprobs, batch['sampler_logprobs'], mask, batch['turns'])
     worth = jnp.broadcast_to(values[:, None], mask.shape)
     surrogate = policy_losses.clipped(ratios, worth, clip_low=clip_low, clip_high=clip_high)
     return reductions.weighted_mean(surrogate, reductions.sequence_mean(mask))
 
-  def train_step(state: State, data: Any = None) -> tuple[State, Metrics]:
-    keys = jax.random.split(jax.random.fold_in(state.key, state.step), 2)
-    world = state.world if data is None else {**state.world, 'data': data}
-    batch, world = rollout(sharding.gather(state.models), world, keys[0])
-    batch = reward(state.models, sharding.shard_rows(batch), keys[1])
-    advantages = groups.normalised(batch['rewards'], batch['groups'])
+  def learn(state: State, batch: Batch, frozen: Models) -> tuple[State, Metrics]:
+    advantages, held = groups.normalised(batch['rewards'], batch['groups']), {**frozen, **state.slow}
 
     def of_a_turn(carry, turn):
-      logprobs, _ = policy.score({**state.slow, **carry[0]}['policy'], batch)
+      logprobs, _ = policy.score({**held, **carry[0]}['policy'], batch)
       values = advantages * later_ratio(logprobs, batch, turn)
 
       def update(carry, _):
         params, opt_state = carry
-        value, grads = jax.value_and_grad(loss)(params, state, batch, turn, values)
+        value, grads = jax.value_and_grad(loss)(params, held, batch, turn, values)
         steps, opt_state = optimizer.update(grads, opt_state, params)
         return (optax.apply_updates(params, steps), opt_state), value
 
@@ -86,12 +76,9 @@ def make_seeupo_step(
 
     order = jnp.arange(num_turns)[::-1]
     (params, opt_state), losses = jax.lax.scan(of_a_turn, (state.params, state.opt_state), order)
-    state = state.replace(
-        step=state.step + 1, params=params, opt_state=opt_state, world=rollout.observe(world, batch)
-    )
-    return state, {'loss/policy': losses[:, 0].mean(), **describe(batch)}
+    return state.replace(params=params, opt_state=opt_state), {'loss/policy': losses[:, 0].mean()}
 
-  return train_step
+  return of_its_own(rollout, reward, learn)
 
 
 def later_ratio(logprobs: jax.Array, batch: Batch, turn: jax.Array) -> jax.Array:

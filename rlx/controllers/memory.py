@@ -8,7 +8,7 @@ with the rest of the state.
 
 from collections.abc import Callable
 
-from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, keep_world
+from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, stateful
 
 
 def with_memory(
@@ -50,15 +50,8 @@ def with_memory(
     return {**inner.warm_up(models, _without(world, name), key), name: world[name]}
 
   return StatefulRollout(
-      begin=begin_all, draw=draw, data=inner.data, observe=observe_all, warm_up=warm_up
+      begin=begin_all, draw=draw, data=inner.data, observe=observe_all, warm_up=warm_up, ahead=inner.ahead
   )
-
-
-def stateful(rollout: Rollout) -> StatefulRollout:
-  """A rollout that remembers nothing begins with nothing."""
-  if isinstance(rollout, StatefulRollout):
-    return rollout
-  return StatefulRollout(begin=lambda key: {}, draw=rollout, data=None, observe=keep_world)
 
 
 def _without(world: World, name: str) -> World:

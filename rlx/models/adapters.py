@@ -146,6 +146,17 @@ def merge(base: Params, adapters: Adapters, lora: Lora) -> Params:
 # --- paths and shapes ---------------------------------------------------------------------------------------
 
 
+def plain(attached: Params) -> Params:
+  """Plain weights of a model as `attach` makes it: its adapters added up. Without adapters, a copy."""
+  leaves = flatten(attached)
+  ends = {path for path in leaves if path.endswith((A, B))}
+  weights = {path: jnp.copy(leaf) for path, leaf in leaves.items() if path not in ends}
+  for path in {owner(path) for path in ends}:
+    product = _product(path, leaves[path + A], leaves[path + B], weights[path].shape)
+    weights[path] = (weights[path].astype(jnp.float32) + product).astype(weights[path].dtype)
+  return unflatten(weights)
+
+
 def flatten(tree) -> dict[str, jax.Array]:
   """Path -> array."""
   return traverse_util.flatten_dict(tree, sep='/')

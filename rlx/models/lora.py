@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.models import hf, peft
-from rlx.models.adapters import Adapters, Lora, attach, init, merge
+from rlx.models.adapters import Adapters, Lora, attach, init, merge, plain
 from rlx.models.language import LanguageModel
 from rlx.models.model import Model
 from rlx.models.transformer import Params
@@ -68,6 +68,15 @@ def lora(
       view=lambda own, models: attach(models['base'], own, how), load=load if directory else None,
       source=directory, save=save if base.directory else None, axes=base.axes,
   )
+
+
+def merged(of: LanguageModel) -> Model:
+  """A decoder of plain weights that begins as another with its adapters added up, W + α/r A B.
+
+  Args:
+    of: what it begins from, a LoRA; `names: {'of': ...}` says which.
+  """
+  return Model(functions=of, init=lambda key, models: plain(models['of']), axes=of.axes)
 
 
 def _abstract(base: LanguageModel) -> Params:

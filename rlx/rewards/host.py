@@ -6,6 +6,7 @@ that are killed when they hang (`pool.py`). A row on which a function fails is *
 group is formed without it, and the loss does not see it. It is never a silent 0.
 """
 
+import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import functools
@@ -18,26 +19,43 @@ from rlx.errors import ConfigError
 from rlx.names import resolve
 from rlx.rewards import sandbox
 from rlx.rewards.pool import RewardFunction, RewardPool, Scores
-from rlx.types import Annotate, Batch, Key, Models
+from rlx.types import Annotate, Batch, Key, Models, Rows
 
 _FAULTS = ('raised', 'timeout', 'died', 'not_finite', 'malformed')
 
 
-class HostReward:
+class OnHost(abc.ABC):
+  """A `reward` slot that is Python and gets NumPy arrays."""
+
+  @abc.abstractmethod
+  def __call__(self, models: Models, rows: Rows, key: Key) -> Rows:
+    """Rows with their rewards."""
+
+  @abc.abstractmethod
+  def heard(self) -> list[Scores]:
+    """What each call since the last time of asking said: `log_metric` values, messages of faults."""
+
+  @abc.abstractmethod
+  def only_shapes(self) -> contextlib.AbstractContextManager[None]:
+    """Inside, a call may be traced: it says which columns it will add, and scores nothing."""
+
+  @abc.abstractmethod
+  def close(self) -> None:
+    """Ends the processes; the next score starts new ones."""
+
+
+class HostReward(OnHost):
   """The `reward` slot of a data set with reward functions in Python.
 
   Attributes:
     names: of the functions, in order.
-    overlap: whether the device samples the next batch while the host scores one.
     last: what the functions said last, for people to read (columns of `log_extra`).
   """
 
   def __init__(
-      self, task: Dataset, make_pool: Callable[[], RewardPool], functions: Sequence[RewardFunction],
-      overlap: bool,
+      self, task: Dataset, make_pool: Callable[[], RewardPool], functions: Sequence[RewardFunction]
   ):
     self.names = tuple(function.name for function in functions)
-    self.overlap = overlap
     self.last: Scores | None = None
     self._task = task
     self._functions = tuple(functions)
@@ -115,7 +133,7 @@ class HostReward:
 
 def check_compiles(reward: Annotate) -> None:
   """Raises `ValueError` where a reward is Python on the host, which a rollout cannot ask while it samples."""
-  if isinstance(reward, HostReward):
+  if isinstance(reward, OnHost):
     raise ValueError('this rollout asks the reward while it samples; take one that compiles, as verifier')
 
 
@@ -144,7 +162,6 @@ def host(
     timeout_seconds: float,
     workers: int,
     rows_per_call: int,
-    overlap: bool,
 ) -> HostReward:
   """The weighted sum of reward functions in Python.
 
@@ -156,8 +173,6 @@ def host(
     workers: processes.
     rows_per_call: rows that a call gets. 1 confines a fault to its row; a function that compares the rows of
       a batch needs them all.
-    overlap: the device samples the next batch, with the policy as it was before the update, while the host
-      scores this one: off policy by one update.
   Raises:
     ValueError: a function asks for a column that the data set does not have, or cannot be sent to a process.
   """
@@ -169,7 +184,7 @@ def host(
   make_pool = functools.partial(
       RewardPool, built, timeout_seconds=timeout_seconds, workers=workers, rows_per_call=rows_per_call
   )
-  return HostReward(task, make_pool, built, overlap)
+  return HostReward(task, make_pool, built)
 
 
 def _check_sandbox(function: RewardFunction) -> None:

@@ -100,7 +100,7 @@ def partial_completions(
     world = {**world, 'pool': kept._replace(age=kept.age + 1), 'step': world['step'] + 1}
     return batch, world
 
-  return StatefulRollout(begin=begin, draw=rollout, data=task.data)
+  return StatefulRollout(begin=begin, draw=rollout, data=task.data, ahead=False)
 
 
 def _with_data(world: World, data: Any) -> World:

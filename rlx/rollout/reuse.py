@@ -13,11 +13,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from rlx.controllers.memory import stateful
 from rlx.data.dataset import Dataset
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World
+from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, stateful
 
 PAST = 'past'  # the name of the rows in `world`
 

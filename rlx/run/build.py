@@ -7,19 +7,23 @@ slow`. What has a `name` is a part, made when a function asks for it (`parts.py`
 section that nobody asks for is an error.
 
 `stages` names the stages in order: `main` is made of the sections at the top of the config; any other name is
-a section that holds the same sections again, of which it may leave out `task` and `env`. A stage hands its
-models on.
+a section that holds the same sections again, of which it may leave out `task` and `env`. A name that stands
+there several times is one stage that is entered as often. Models that a later stage wants are handed on; with
+`keeps` a stage finds its optimizer and world again, with `takes` it takes memories over. A stage that trains
+nothing has neither `optimizer` nor `updates`; one with several learners has them in `learners.<name>`
+(docs/stages.md). With `sampling` it samples ahead of learning, or on a mesh of its own.
 """
 
+import collections
 from collections.abc import Iterable, Mapping
 import dataclasses
 import functools
 from typing import Any
 
 from ml_collections import ConfigDict
+import optax
 
-from rlx import lens, sharding, step
-from rlx.controllers.memory import stateful
+from rlx import learners, lens, sharding, step
 from rlx.engine.packing import Packing
 from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, in_stage
@@ -30,7 +34,7 @@ from rlx.models.language import LanguageModel
 from rlx.models.model import as_model
 from rlx.names import resolve
 from rlx.optimizers import finite
-from rlx.rewards.host import HostReward
+from rlx.rewards.host import OnHost
 from rlx.run.parts import PACKAGES, Parts, build_section, call, require_keys, roles_of
 from rlx.run.program import Compiled, Program, Split
 from rlx.run.stages import (
@@ -40,13 +44,17 @@ from rlx.run.stages import (
   NamedModel,
   Run,
   Stage,
-  StopRule,
   owners,
   seen,
 )
+from rlx.split import SplitStep
+from rlx.types import keep_batch
 
 RUN_KEYS = ('seed', 'population', 'mesh', 'models', 'stages', 'evals', 'checkpoint', 'log')
 STAGE_KEYS = ('steps', 'stop', 'algorithm', 'updates', 'optimizer', 'trained', 'slow')
+MAY_HAVE = ('keeps', 'takes', 'sampling')
+LEARNER_KEYS = ('algorithm', 'updates', 'optimizer', 'trained', 'every')
+OWN = ('rollout', 'data', 'reward')  # what a learner may have of its own
 TAKEN = ('task', 'env', 'data', 'rollout', 'reward', 'score', 'decoding', 'transcripts')  # no model's name
 SHARED = ('task', 'env')  # a stage without one has that of the run; built once, for they take long to load
 
@@ -58,22 +66,21 @@ def build(config: ConfigDict) -> Run:
     ConfigError: the config cannot run; one line with the value, the limit and what to do.
   """
   _refuse_older(config)
-  names = _stage_names(config)
-  require_keys(set(config.keys()) & {*RUN_KEYS, *STAGE_KEYS}, {*RUN_KEYS, *STAGE_KEYS}, 'main', 'a run')
+  entries = _stage_names(config)
+  names = tuple(dict.fromkeys(entries))
+  require_keys(set(config.keys()) & {*RUN_KEYS}, {*RUN_KEYS}, 'main', 'a run')
   require_keys(config.population.keys(), {'size'}, 'population', 'a run')
   log = call(Logging, config.log, 'log')
   mesh = call(sharding.make_mesh, config.mesh, 'mesh')
   shared = Parts({name: config[name] for name in SHARED if name in config}, {})
   models = _build_models(config, shared)
   build_one = functools.partial(_build_stage, config, models=models, shared=shared, log=log, mesh=mesh)
-  built, learnt = [], frozenset()
-  for name in names:
-    built.append(build_one(name, learnt=learnt))
-    learnt |= set(built[-1][0].trained)
-  stages = tuple(stage for stage, _ in built)
-  parts = built[-1][1]
+  built = {name: build_one(name, learnt=_learnt(config, entries, name)) for name in names}
+  stages = tuple(built[name][0] for name in entries)
+  parts = built[entries[-1]][1]
   evals = tuple(_build_evaluation(name, config.evals[name], stages[-1], parts) for name in config.evals)
-  _check_asked(config, names, [parts for _, parts in built], shared)
+  _check_asked(config, names, [parts for _, parts in built.values()], shared)
+  _check_entries(stages)
   _check_models_are_used(models, stages)
   if log.samples and 'task' not in config:
     raise ConfigError(f'log.samples={log.samples}: a run without texts has none to show; set it to 0')
@@ -98,6 +105,8 @@ def _refuse_older(config) -> None:
   """A config of an earlier version says what to write now."""
   present = [name for name in _OLDER if name in config and name not in config.stages]
   old = [f'{name} is now {_OLDER[name]}' for name in present]
+  if 'reward' in config and 'overlap' in config.reward:
+    old.append('reward.overlap is now sampling.lag, 0 or 1 or more')
   if 'data' in config and 'task' not in config and 'env' not in config:
     old.append('data is now task')
   if old:
@@ -110,7 +119,25 @@ def _stage_names(config) -> tuple[str, ...]:
     raise ConfigError(f"stages={names!r} must name sections and end with 'main', the sections at the top")
   if missing := [name for name in names if name != 'main' and name not in config]:
     raise ConfigError(f'stages={names!r}: the config has no sections {missing}')
+  sections = (name for name, value in config.items() if isinstance(value, ConfigDict) and 'steps' in value)
+  if never := sorted(set(sections) - set(names)):
+    raise ConfigError(f'stages={names!r}: nobody enters {never}; name them there, or take the sections away')
   return names
+
+
+def _trained(section) -> tuple[str, ...]:
+  """What a stage trains: of several learners, what any of them does."""
+  if 'learners' not in section:
+    return tuple(section.trained)
+  learners = _learner_sections(section.learners)
+  return tuple(dict.fromkeys(name for learner in learners.values() for name in learner.trained))
+
+
+def _learnt(config, entries: tuple[str, ...], name: str) -> frozenset[str]:
+  """The models that have been trained before a stage is entered for the last time."""
+  last = len(entries) - 1 - entries[::-1].index(name)
+  before = [config if entry == 'main' else config[entry] for entry in entries[:last]]
+  return frozenset(trained for section in before for trained in _trained(section))
 
 
 # --- models -------------------------------------------------------------------------------------------------
@@ -190,37 +217,154 @@ def _check_vocabularies(where: str, held: Iterable[NamedModel], task: Any) -> No
 
 
 def _build_stage(config, name, *, models, shared, log, mesh, learnt) -> tuple[Stage, Parts]:
-  section = config if name == 'main' else config[name]
-  where = 'main' if name == 'main' else name
-  require_keys(set(section.keys()) & set(STAGE_KEYS), set(STAGE_KEYS), where, 'a stage')
-  trained, slow = tuple(section.trained), section.slow.to_dict()
+  section, where = (config, 'main') if name == 'main' else (config[name], name)
+  _require_stage_keys(section, where)
+  trained, slow = _trained(section), section.slow.to_dict()
   _check_held(where, trained, slow, models)
   parts = _stage_parts(config, section, slow, models, shared, log)
-  algorithm = parts['algorithm']()
   held = {name: models[slow.get(name, name)] for name in (*trained, *slow)}
+  stands = any(one.model.stands_on for one in models.values())
+  view = functools.partial(_seen, models=models, slow=slow) if stands else None
+  axes = {name: one.model.axes for name, one in held.items()}
+  make = _several if 'learners' in section else _single
+  train_step, optimizer, reward = make(section, where, parts, view, axes)
   if any(isinstance(one.model.functions, LanguageModel | TokenHead | RowHead) for one in held.values()):
     _check_vocabularies(where, held.values(), parts['task']())
-  if any(one.model.stands_on for one in models.values()):
-    view = lambda own: seen(own, {name: models[slow.get(name, name)] for name in own}, models)
-    algorithm = lens.through(view, algorithm)
-  optimizer = finite(parts['optimizer']())
   _check_rows(section, mesh)
-  axes = {name: one.model.axes for name, one in held.items()}
-  train_step, program = _program(config, section, parts, algorithm, optimizer, log, axes)
+  called = section.learners.order[0] if 'learners' in section else section.algorithm.name.rpartition('.')[2]
   return Stage(
-      name=section.algorithm.name.rpartition('.')[2] if name == 'main' else name,
+      name=called if name == 'main' else name,
       num_steps=section.steps,
-      stop=call(StopRule, section.stop, 'stop') if section.stop else None,
-      algorithm=algorithm,
+      stop=_stop_rule(section.stop, parts) if section.stop else None,
       optimizer=optimizer,
-      rollout=stateful(algorithm.rollout),
+      rollout=train_step.rollout,
       train_step=train_step,
-      program=program,
+      program=_program(config, section, train_step, reward, log, axes, mesh),
       trained=trained,
       slow=slow,
       models=models,
       learnt=learnt,
+      keeps='keeps' in section and section.keeps,
+      takes=tuple(section.takes) if 'takes' in section else (),
   ), parts
+
+
+def _stop_rule(section, parts: Parts):
+  if 'name' not in section:
+    raise ConfigError(f"config.stop has {sorted(section)} and lacks ['name']: a rule, such as 'reached'")
+  return build_section(section, 'stop', parts, PACKAGES['stop'])
+
+
+def _require_stage_keys(section, where: str) -> None:
+  """The keys that a stage has: fewer where it trains nothing, others where several learn."""
+  if 'learners' in section:
+    wanted = {'steps', 'stop', 'learners', 'slow'}
+  else:
+    idle = {'updates', 'optimizer'} if 'trained' in section and not section.trained else {'updates'}
+    wanted = {*STAGE_KEYS} - idle
+  given = set(section.keys()) & {*STAGE_KEYS, 'learners'}
+  require_keys(given - ({'updates'} if 'optimizer' in wanted else set()), wanted, where, 'a stage')
+
+
+def _seen(own, models, slow):
+  """What functions see of models' own parameters."""
+  return seen(own, {name: models[slow.get(name, name)] for name in own}, models)
+
+
+def _single(section, where: str, parts: Parts, view, axes) -> tuple[step.Step, Any, Any]:
+  """The train step of one learner, its optimizer, and the reward."""
+  train_step, optimizer = _learner_step(section, where, parts, view, axes)
+  return train_step, optimizer, parts['reward']() if 'reward' in parts.asked else None
+
+
+def _learner_step(section, where: str, parts: Parts, view, axes) -> tuple[step.Step, Any]:
+  """A train step, and the optimizer of what it trains."""
+  made = parts['algorithm']()
+  trains = bool(section.trained)
+  optimizer = parts['optimizer']() if trains else optax.identity()
+  if isinstance(made, step.Step):  # the paper's own
+    if view is not None:
+      raise ConfigError(
+          f'config.{where}.algorithm is a train step of its own, which sees parameters as they are; none of '
+          'its models can stand on another'
+      )
+    if 'updates' in section:
+      raise ConfigError(f'config.{where}.updates: the algorithm makes its own updates; take the section away')
+    return step.over(made, axes), optimizer
+  algorithm = made if view is None else lens.through(view, made)
+  wanted = {'epochs', 'minibatches', 'microbatches'}
+  if trains and 'updates' not in section:
+    raise ConfigError(f"config.{where} lacks ['updates'], which a stage that trains something needs")
+  updates = section.updates.to_dict() if trains else dict.fromkeys(wanted, 1)
+  require_keys(updates.keys(), wanted, 'updates', 'make_train_step()')
+  if min(updates.values()) < 1:
+    raise ConfigError(f'config.updates: {updates} must be at least 1 each')
+  return step.make_train_step(algorithm, optimizer, **updates, axes=axes), optimizer
+
+
+def _several(section, where: str, parts: Parts, view, axes) -> tuple[step.Step, Any, Any]:
+  """The train step of several learners, their optimizers as one, and the reward of all."""
+  made, sections = {}, _learner_sections(section.learners)
+  _check_learners(where, section.learners, sections)
+  for name, own in sections.items():
+    own_parts = _learner_parts(own, parts)
+    train_step, optimizer = _learner_step(own, f'{where}.learners.{name}', own_parts, view, axes)
+    if 'reward' in own and isinstance(own_parts['reward'](), OnHost):
+      raise ConfigError(f'config.learners.{name}.reward is Python; only that of all can leave the device')
+    if unasked := sorted(set(own.keys()) - own_parts.asked - {*LEARNER_KEYS}):
+      raise ConfigError(f'config.{where}.learners.{name} has {unasked}, which nobody asks for')
+    made[name] = learners.Learner(
+        step=train_step, optimizer=optimizer, trained=tuple(own.trained), every=own.every
+    )
+  reward = parts['reward']() if 'reward' in section else keep_batch
+  rollout, scored = parts['rollout'](), reward
+  if view is not None:
+    rollout, scored = lens.rollout(view, rollout), lens.annotate(view, reward)
+  train_step = learners.make_learners_step(rollout, scored, made, axes=axes)
+  return train_step, learners.optimizer_of(made), reward
+
+
+def _learner_sections(section) -> dict[str, Any]:
+  """The sections of learners in the order of their steps."""
+  if 'order' not in section or 'shared' not in section:
+    raise ConfigError(
+        "config.learners lacks ['order', 'shared']: the learners in the order of their steps, and the models "
+        'that several of them train'
+    )
+  names = {*section.keys()} - {'order', 'shared'}
+  if sorted(section.order) != sorted(names):
+    raise ConfigError(f'config.learners.order={tuple(section.order)!r}, but the sections are {sorted(names)}')
+  return {name: section[name] for name in section.order}
+
+
+def _check_learners(where: str, section, sections: Mapping[str, Any]) -> None:
+  """They are several, and say so where they train the same model."""
+  if len(sections) < 2:
+    raise ConfigError(f'config.{where}.learners has {[*sections]}; one learner needs no such section')
+  if learners.PLAY in sections:
+    raise ConfigError(f'config.{where}.learners: {learners.PLAY!r} is taken; call the learner something else')
+  for name, own in sections.items():
+    given, wanted = set(own.keys()) - {*OWN, 'updates'}, {*LEARNER_KEYS} - {'updates'}
+    require_keys(given, wanted, f'learners.{name}', 'a learner')
+    if own.every < 1:
+      raise ConfigError(f'config.learners.{name}.every={own.every} steps; at least 1')
+    if not own.trained:
+      raise ConfigError(f'config.learners.{name}.trained is empty; a learner trains something')
+  counts = collections.Counter(model for own in sections.values() for model in own.trained)
+  twice = {model for model, count in counts.items() if count > 1}
+  if twice != set(section.shared):
+    raise ConfigError(
+        f'config.{where}.learners: several train {sorted(twice)}, and shared={tuple(section.shared)!r}; name '
+        'there the models that learners train in turn, each with moments of its own'
+    )
+
+
+def _learner_parts(section, parts: Parts) -> Parts:
+  """What the functions of a learner may ask for: its own sections, the rows it is handed, and the stage's."""
+  sections = {name: value for name, value in section.items() if name in (*OWN, 'algorithm')}
+  given = {'rollout': lambda: learners.handed, 'reward': lambda: keep_batch}
+  given = {name: make for name, make in given.items() if name not in sections}
+  return Parts(sections, {**given, 'optimizer': lambda: _optimizer(section, parts)}, parts)
 
 
 def _stage_parts(config, section, slow, models, shared: Parts, log: Logging) -> Parts:
@@ -243,11 +387,17 @@ def _stage_parts(config, section, slow, models, shared: Parts, log: Logging) -> 
   speaker = lambda source: in_stage(models[source].model.functions, decoding, scoring)
   names = {**{name: name for name in models}, **slow}
   given = {name: functools.partial(speaker, source) for name, source in names.items()}
+  given |= {'transcripts': lambda: log.samples, 'optimizer': lambda: _optimizer(section, parts)}
   same = {name for name in SHARED if _is_same(section, config, name)}
   sections = {name: value for name, value in section.items() if name not in same}
-  parts = Parts(sections, {**given, 'transcripts': lambda: log.samples}, shared)
+  parts = Parts(sections, given, shared)
   parts.asked |= same if section is not config else set()
   return parts
+
+
+def _optimizer(section, parts: Parts) -> optax.GradientTransformation:
+  """The optimizer of a stage or a learner, with the guard against updates that are not finite around it."""
+  return finite(build_section(section.optimizer, 'optimizer', parts, PACKAGES['optimizer']))
 
 
 def _is_same(section, config, name: str) -> bool:
@@ -271,30 +421,47 @@ def _scoring(config, parts: Parts) -> Scoring:
   return Scoring(chunk_tokens=section.chunk_tokens, packing=packing)
 
 
-def _program(
-    config, section, parts: Parts, algorithm, optimizer, log: Logging, axes
-) -> tuple[step.TrainStep, Program]:
-  """A train step of a stage, and what is run: several of them, split where the reward is Python."""
-  updates = section.updates
-  require_keys(updates.keys(), {'epochs', 'minibatches', 'microbatches'}, 'updates', 'make_train_step()')
-  if min(updates.values()) < 1:
-    raise ConfigError(f'config.updates: {updates.to_dict()} must be at least 1 each')
-  reward = parts['reward']() if 'reward' in parts.asked else None
-  on_host = isinstance(reward, HostReward)
-  train_step = step.make_train_step(algorithm, optimizer, **updates, host_reward=on_host, axes=axes)
-  if not on_host:
-    return train_step, Compiled(
-        algorithm, train_step, num_steps=log.steps_per_dispatch, population=config.population.size,
-        samples=log.samples,
-    )
+def _program(config, section, train_step: step.Step, reward, log: Logging, axes, mesh) -> Program:
+  """What is run: several train steps, cut where rows leave the device."""
+  on_host, sampling = isinstance(reward, OnHost), _sampling(section)
+  size = {'num_steps': log.steps_per_dispatch, 'samples': log.samples}
+  if not on_host and sampling is None:
+    return Compiled(train_step, population=config.population.size, **size)
   if config.population.size > 1:
     raise ConfigError(
-        f'population.size={config.population.size}: rewards in Python score one run; start one run a seed'
+        f'population.size={config.population.size}: rewards in Python and samples ahead of learning are '
+        'of one run; start one run a seed'
     )
-  if reward.overlap and log.steps_per_dispatch < 2:
-    raise ConfigError('reward.overlap works inside a dispatch: raise log.steps_per_dispatch to 2 or more')
-  split = Split(algorithm, train_step, reward, num_steps=log.steps_per_dispatch, samples=log.samples)
-  return train_step, split
+  lag, away = (0, None) if sampling is None else (sampling.lag, _sampling_mesh(sampling, mesh))
+  if lag >= log.steps_per_dispatch:
+    raise ConfigError(
+        f'sampling.lag={lag} works inside a dispatch: raise log.steps_per_dispatch={log.steps_per_dispatch} '
+        f'to more than that, or lower the lag'
+    )
+  try:
+    pieces = SplitStep(train_step, lag=lag, on_host=on_host, sampling=away, axes=axes)
+  except ValueError as error:
+    raise ConfigError(f'config.sampling: {error}') from error
+  return Split(pieces, reward if on_host else None, **size)
+
+
+def _sampling(section):
+  """The section `sampling` of a stage, if it has one."""
+  if 'sampling' not in section:
+    return None
+  require_keys(set(section.sampling.keys()) - {'mesh'}, {'lag'}, 'sampling', 'a stage')
+  return section.sampling
+
+
+def _sampling_mesh(section, mesh):
+  """The mesh that samples, of other devices than the one that learns; None where they are the same."""
+  if 'mesh' not in section:
+    return None
+
+  def make_mesh(*, data: int, fsdp: int, tensor: int):
+    return sharding.make_mesh(data=data, fsdp=fsdp, tensor=tensor, beside=mesh)
+
+  return call(make_mesh, section.mesh, 'sampling.mesh')
 
 
 def _build_evaluation(name: str, section, stage: Stage, parts: Parts) -> Examination:
@@ -317,7 +484,7 @@ def _check_asked(config, names, parts: Iterable[Parts], shared: Parts) -> None:
   sections += [(config[name], f'config.{name}', set()) for name in names if name != 'main']
   asked_of_all = set().union(*(one.asked for one in parts), shared.asked)
   for (section, where, more), asked in zip(sections, _asked(names, parts), strict=True):
-    known = asked | more | {*STAGE_KEYS} | (({'score'} | {*SHARED}) & asked_of_all)
+    known = asked | more | {*STAGE_KEYS, *MAY_HAVE, 'learners'} | (({'score'} | {*SHARED}) & asked_of_all)
     if unasked := sorted(set(section.keys()) - known):
       raise ConfigError(f'{where} has {unasked}, which nobody asks for')
 
@@ -326,6 +493,17 @@ def _asked(names, parts: Iterable[Parts]) -> list[set[str]]:
   """The sections that were asked for at the top, and in each stage of a name of its own."""
   by_name = dict(zip(names, parts, strict=True))
   return [by_name['main'].asked, *(by_name[name].asked for name in names if name != 'main')]
+
+
+def _check_entries(stages: tuple[Stage, ...]) -> None:
+  """Stages have names of their own, and those that keep something are entered again."""
+  for stage in dict.fromkeys(stages):
+    if len({id(other) for other in stages if other.name == stage.name}) > 1:
+      raise ConfigError(f'two stages are called {stage.name!r}; a section needs another name')
+    if stage.keeps and stages.count(stage) < 2:
+      raise ConfigError(f'stage {stage.name!r} keeps its optimizer and world, and is entered once only')
+    if stage.takes and stages.index(stage) == 0 and stages.count(stage) < 2:
+      raise ConfigError(f'stage {stage.name!r} takes {stage.takes}, and no stage is before it')
 
 
 def _check_rows(section, mesh) -> None:
@@ -357,7 +535,10 @@ def _check_counts(run: Run) -> None:
     raise ConfigError(f'checkpoint.keep={run.checkpoint.keep}: keep at least 2, one to fall back to')
   named = {f'eval/{one.name}' for one in run.evals}
   metrics = {'log.headline': run.log.headline}
-  metrics |= {f'stop.metric of stage {s.name!r}': s.stop.metric for s in run.stages if s.stop}
+  config = run.config
+  sections = {name: config if name == 'main' else config[name] for name in config.stages}
+  stops = {f'{name}.stop.metric': s.stop.metric for name, s in sections.items() if 'metric' in s.stop}
+  metrics |= {where: metric for where, metric in stops.items() if metric.startswith('eval/')}
   for where, metric in metrics.items():
     if metric.rpartition('/')[0] not in named:
       raise ConfigError(f'{where}={metric!r} is of none of the evaluations {sorted(named)}')

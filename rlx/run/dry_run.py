@@ -3,7 +3,7 @@
 import jax
 
 from rlx import sharding
-from rlx.run import train
+from rlx.run import states, train
 from rlx.run.stages import Run
 
 
@@ -27,7 +27,7 @@ def dry_run(run: Run) -> str:
 
 
 def _stage_lines(run, stage) -> list[str]:
-  state, frozen = train.abstract_state(run, run.stages.index(stage))
+  state, frozen = states.abstract_state(run, run.stages.index(stage))
   place = lambda tree: sharding.state_shardings(tree, run.mesh, stage.axes)
 
   def line(label: str, tree, places) -> str:

@@ -25,7 +25,9 @@ from rlx.types import StatefulRollout
 PACKAGES = {
     'algorithm': ('rlx.algorithms',), 'rollout': ('rlx.rollout',), 'reward': ('rlx.rewards',),
     'task': ('rlx.envs', 'rlx.data'), 'env': ('rlx.envs',), 'data': ('rlx.data', 'rlx.rollout', 'rlx.envs'),
-    'models': ('rlx.models',), 'evals': ('rlx.evaluation',), 'optimizer': ('rlx.optimizers',),
+    'models': ('rlx.models', 'rlx.run.finished'), 'evals': ('rlx.evaluation',),
+    'optimizer': ('rlx.optimizers',),
+    'stop': ('rlx.run.stop',),
 }
 
 

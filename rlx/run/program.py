@@ -1,20 +1,23 @@
 """What a stage runs, as one value: the train loop dispatches it and knows nothing of rewards or rollouts.
 
-`Compiled` is one program of several train steps. `Split` has a reward in Python between two compiled halves.
-Both are asked the same: to be traced, to dispatch, to collect a few rows for people, what was heard on the
-host, and to close.
+`Compiled` is one program of several train steps. `Split` is cut where rows leave the device: for a reward in
+Python, or for samples that are ahead of learning, on a mesh of their own if it has one. Both are asked the
+same: to be traced, to dispatch, to collect a few rows for people, what was heard on the host, and to close.
 """
 
-from collections.abc import Mapping, Sequence
-import functools
+from collections.abc import Callable, Mapping, Sequence
+import contextlib
 from typing import Any, Protocol
 
 import jax
 
 from rlx import step
-from rlx.rewards.host import HostReward
-from rlx.step import NO_MODELS
-from rlx.types import Algorithm, Batch, Metrics, Models, State
+from rlx.rewards.host import OnHost
+from rlx.split import SplitStep
+from rlx.step import Step
+from rlx.types import NO_MODELS, Metrics, Models, Rows, State
+
+POPULATION = 'population'  # the axis of the members, by whose name they can exchange rows
 
 
 class Program(Protocol):
@@ -26,11 +29,14 @@ class Program(Protocol):
   def dispatch(self, state: State, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
     """`steps_per_dispatch` train steps: metrics [steps], or [members, steps]. The state is donated."""
 
-  def collect(self, state: State, data: Any, frozen: Models) -> tuple[Batch, Mapping[str, list]]:
-    """A few rows of the batch that the next step will learn from, and what was said of them on the host."""
+  def collect(self, state: State, data: Any, frozen: Models) -> tuple[Rows, Mapping[str, list]]:
+    """A few of the rows that the next step will learn from, and what was said of them on the host."""
 
   def hear(self, rows: Sequence[dict]) -> list[str]:
     """Adds what was measured on the host to the metrics of the steps; returns what went wrong there."""
+
+  def timings(self) -> dict[str, float]:
+    """What the clock said of the last dispatch, beside its length."""
 
   def close(self) -> None:
     """Ends what runs beside the program; the next dispatch starts it again."""
@@ -39,79 +45,109 @@ class Program(Protocol):
 class Compiled:
   """N train steps as one program, mapped over the members of a population."""
 
-  def __init__(
-      self, algorithm: Algorithm, train_step: step.TrainStep, *, num_steps: int, population: int, samples: int
-  ):
+  def __init__(self, train_step: Step, *, num_steps: int, population: int, samples: int):
     program = step.repeat(train_step, num_steps)
-    axes = (0, None, None)
-    self._dispatch = jax.jit(jax.vmap(program, axes) if population > 1 else program, donate_argnums=0)
-    few = functools.partial(_first_rows, num=samples)
-    one = (lambda state: jax.tree.map(lambda a: a[0], state)) if population > 1 else lambda state: state
+    self._dispatch = jax.jit(over_members(program, population), donate_argnums=0)
+    collect = over_members(train_step.collect, population)
+    member = (lambda rows: jax.tree.map(lambda a: a[0], rows)) if population > 1 else lambda rows: rows
     self._collect = jax.jit(
-        lambda state, data, frozen: few(step.collect(algorithm, one(state), data, frozen))
+        lambda state, data, frozen: _first_rows(member(collect(state, data, frozen)), num=samples)
     )
 
   def trace(self, state: State, data: Any, frozen: Models) -> list:
     """As `Program`."""
-    return [self._dispatch.trace(state, data, frozen)]
+    return [self._dispatch.trace(_light(state), data, frozen)]
 
   def dispatch(self, state: State, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
     """As `Program`."""
-    return self._dispatch(state, data, dict(frozen))
+    after, metrics = self._dispatch(_light(state), data, dict(frozen))
+    return _with_luggage(after, state), metrics
 
-  def collect(self, state: State, data: Any, frozen: Models) -> tuple[Batch, Mapping[str, list]]:
+  def collect(self, state: State, data: Any, frozen: Models) -> tuple[Rows, Mapping[str, list]]:
     """As `Program`."""
-    return self._collect(state, data, frozen), {}
+    return self._collect(_light(state), data, dict(frozen)), {}
 
   def hear(self, rows: Sequence[dict]) -> list[str]:
     """As `Program`: nothing runs on the host."""
     del rows
     return []
 
+  def timings(self) -> dict[str, float]:
+    """As `Program`: there is nothing else."""
+    return {}
+
   def close(self) -> None:
     """As `Program`: nothing runs on the host."""
 
 
 class Split:
-  """N train steps, each in two compiled halves around a reward in Python."""
+  """N train steps, each in compiled pieces."""
 
-  def __init__(
-      self, algorithm: Algorithm, train_step: step.SplitStep, reward: HostReward, *, num_steps: int,
-      samples: int,
-  ):
+  def __init__(self, pieces: SplitStep, reward: OnHost | None, *, num_steps: int, samples: int):
+    """Nothing is compiled yet.
+
+    Args:
+      pieces: the step.
+      reward: what runs on the host, if anything does.
+      num_steps: train steps of a dispatch.
+      samples: rows for people.
+    """
     self.reward = reward
-    self._algorithm, self._step, self._num_steps, self._samples = algorithm, train_step, num_steps, samples
+    self._pieces, self._num_steps, self._samples = pieces, num_steps, samples
 
   def trace(self, state: State, data: Any, frozen: Models) -> list:
     """As `Program`."""
-    sample = self._step.sample.trace(state, data, frozen)
-    batch, world = jax.eval_shape(self._step.sample, state, data, frozen)
-    with self.reward.only_shapes():
-      batch = jax.eval_shape(self._algorithm.reward, {**frozen, **state.models}, batch, state.key)
-    return [sample, self._step.learn.trace(state.replace(world=world), batch, frozen)]
+    with contextlib.nullcontext() if self.reward is None else self.reward.only_shapes():
+      return self._pieces.trace(_light(state), data, frozen)
 
   def dispatch(self, state: State, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
     """As `Program`."""
-    return self._step.repeat(
-        state, data, self._num_steps, overlap=self.reward.overlap, frozen=frozen
-    )
+    after, metrics = self._pieces.repeat(_light(state), data, self._num_steps, frozen=frozen)
+    return _with_luggage(after, state), metrics
 
-  def collect(self, state: State, data: Any, frozen: Models) -> tuple[Batch, Mapping[str, list]]:
+  def collect(self, state: State, data: Any, frozen: Models) -> tuple[Rows, Mapping[str, list]]:
     """As `Program`."""
-    batch = _first_rows(self._step.collect(state, data, frozen), num=self._samples)
-    return batch, self.reward.heard()[-1].extra
+    rows = _first_rows(self._pieces.collect(_light(state), data, frozen), num=self._samples)
+    return rows, {} if self.reward is None else self.reward.heard()[-1].extra
 
   def hear(self, rows: Sequence[dict]) -> list[str]:
     """As `Program`."""
+    if self.reward is None:
+      return []
     said = self.reward.heard()
     for row, scores in zip(rows, said, strict=True):
       row.update({f'reward/{name}': float(value) for name, value in scores.metrics.items()})
     return [f'reward function failed: {message}' for scores in said for message in scores.messages]
 
+  def timings(self) -> dict[str, float]:
+    """As `Program`."""
+    return {'time/weights_seconds': self._pieces.seconds} if self._pieces.is_away else {}
+
   def close(self) -> None:
     """As `Program`."""
-    self.reward.close()
+    if self.reward is not None:
+      self.reward.close()
 
 
-def _first_rows(batch: Batch, num: int) -> Batch:
-  return jax.tree.map(lambda a: a[:num], batch)
+def over_members(function: Callable, population: int, axes: tuple = (0, None, None)) -> Callable:
+  """A function of one run as one of all members of a population, who can exchange rows over their axis.
+
+  Args:
+    function: by default of `(state, data, frozen)`, the last two shared.
+    population: members; 1 leaves the function as it is.
+    axes: 0 where members have arguments of their own, None where they share one.
+  """
+  return jax.vmap(function, axes, axis_name=POPULATION) if population > 1 else function
+
+
+def _light(state: State) -> State:
+  """The state without what only passes through the stage: programs do not depend on it."""
+  return state.replace(carried={}, parked={})
+
+
+def _with_luggage(state: State, before: State) -> State:
+  return state.replace(carried=before.carried, parked=before.parked)
+
+
+def _first_rows(rows: Rows, num: int) -> Rows:
+  return jax.tree.map(lambda a: a[:num], rows)

@@ -20,8 +20,9 @@ from rlx.errors import ConfigError
 from rlx.evaluation.evaluation import Evaluation
 from rlx.models.model import Model
 from rlx.run.program import Program
-from rlx.step import TrainStep
-from rlx.types import Algorithm, Key, Models, State, StatefulRollout
+from rlx.run.stop import StopRule
+from rlx.step import Step
+from rlx.types import Key, Models, State, StatefulRollout
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,23 +51,6 @@ class Logging:
   steps_per_dispatch: int
   samples: int
   headline: str
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class StopRule:
-  """The `stop` section of a stage: it ends early, at the evaluation that finds it good enough.
-
-  Attributes:
-    metric: of an evaluation, e.g. 'eval/held_out/accuracy'; the median of a population.
-    at_least: the value that ends the stage.
-  """
-
-  metric: str
-  at_least: float
-
-  def met(self, metrics: Mapping[str, float]) -> bool:
-    """Whether the metrics of a step end the stage; a step without that evaluation never does."""
-    return self.metric in metrics and metrics[self.metric] >= self.at_least
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,35 +85,37 @@ class Examination:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Stage:
-  """One stage of a run: `num_steps` train steps, or fewer by its stop rule.
+  """One stage of a run: `num_steps` train steps, or fewer by its stop rule. It may be entered several times.
 
   Attributes:
     name: for people, and in `metrics.jsonl`.
     num_steps: train steps.
-    stop: when it ends early; None for never.
-    algorithm: its five functions, which see models by `view`.
+    stop: when it ends early, said by its rows of metrics so far; None for never.
     optimizer: of the trained models.
-    rollout: of the algorithm.
+    rollout: what begins the world and has the data.
     train_step: one step of it.
     program: what is run: so many steps as are dispatched at a time.
     trained: models that learn.
     slow: lagging model -> the model that it begins as a copy of; its own name for one that stays as it is.
     models: every model of the run, by its name.
     learnt: models that an earlier stage trains: they are handed on, and not what their files hold.
+    keeps: whether it finds its optimizer and its world again when it is entered again.
+    takes: memories of the world that it takes over from the stage before.
   """
 
   name: str
   num_steps: int
   stop: StopRule | None
-  algorithm: Algorithm
   optimizer: optax.GradientTransformation
   rollout: StatefulRollout
-  train_step: TrainStep
+  train_step: Step
   program: Program
   trained: tuple[str, ...]
   slow: Mapping[str, str]
   models: Mapping[str, NamedModel]
   learnt: frozenset[str]
+  keeps: bool
+  takes: tuple[str, ...]
 
   @property
   def own(self) -> tuple[str, ...]:
@@ -162,47 +148,90 @@ class Stage:
       models: of the stage before; empty for the first.
       mesh: where they are put.
     """
-    begin = [name for name in self.own if name not in models and self._source(name, models) is None]
-    return {name: load(mesh) for name in begin if (load := self.kind(name).model.load)}
+    loads = {name: self.kind(name).model.load for name in self.missing(models)}
+    return {name: load(mesh) for name, load in loads.items() if load}
+
+  @property
+  def wants(self) -> frozenset[str]:
+    """The models that the stage takes over where an earlier one has them."""
+    sources = {self.slow.get(name, name) for name in self.own}
+    begun_from = (owners(self.kind(name).roles.values(), self.models) for name in self.own)
+    return frozenset({*self.own, *sources}.union(*begun_from))
+
+  def make(self, models: Models, key: Key) -> Models:
+    """Own parameters of the models of the stage that begin here: nobody hands them on and none copies them.
+
+    Args:
+      models: own parameters of those that were handed on, and of `load`.
+      key: of the stage.
+    """
+    made: dict[str, Any] = {}
+
+    def begin(name: str) -> Any:
+      source = self._source(name, models)
+      if source is not None:
+        return begin(source)
+      if name in models:
+        return models[name]
+      if name not in made:
+        kind = self.kind(name) if name in self.own else self._missing(name)
+        known = {asked: begin(asked) for asked in owners(kind.roles.values(), self.models)}
+        view = seen(known, {n: self.models[self.slow.get(n, n)] for n in known}, self.models)
+        made[name] = kind.model.init(_key_of(name, key), {r: view[asked] for r, asked in kind.roles.items()})
+      return made[name]
+
+    for name in self.own:
+      begin(name)
+    return made
+
+  def copied(self, models: Iterable[str]) -> dict[str, str]:
+    """The lagging models that begin as copies, and of which; `models` are the names that are there."""
+    sources = {name: self._source(name, models) for name in self.slow}
+    return {name: source for name, source in sources.items() if source is not None}
+
+  def missing(self, models: Iterable[str]) -> tuple[str, ...]:
+    """The models that begin here, where those of some names are there."""
+    return tuple(name for name in self.own if name not in {*models, *self.copied(models)})
+
+  def copies(self, models: Models) -> Models:
+    """The lagging models that begin as copies.
+
+    Args:
+      models: own parameters of all others.
+    """
+    return {name: jax.tree.map(jnp.copy, models[of]) for name, of in self.copied(models).items()}
+
+  def settle(self, models: Models, key: Key) -> tuple[Any, Any]:
+    """A fresh optimizer state and a fresh world.
+
+    Args:
+      models: own parameters of all models of the stage.
+      key: of the stage.
+    """
+    params = {name: models[name] for name in self.trained}
+    world = self.rollout.begin(_key_of('world', key))
+    ordered = {name: models[name] for name in (*self.slow, *self.trained)}
+    world = self.rollout.warm_up(ordered, world, _key_of('warm_up', key))
+    return self.optimizer.init(params), world
 
   def enter(self, models: Models, key: Key, run_key: Key, at_step: jax.Array) -> State:
     """The state at the start of the stage: models handed on or made, a fresh optimizer, a fresh world.
 
     Args:
       models: own parameters of those of the stage before, and of `load`.
-      key: for models that are made here.
+      key: for models and memories that are made here.
       run_key: the key that the state carries.
       at_step: [] int32, train steps taken so far.
     """
-    key_of = lambda name: jax.random.fold_in(key, zlib.crc32(name.encode()) % 2**31)
-    own: dict[str, Any] = {}
+    models = {**models, **self.make(models, key)}
+    models |= self.copies(models)
+    opt_state, world = self.settle(models, key)
+    return State(
+        step=at_step, params={name: models[name] for name in self.trained},
+        slow={name: models[name] for name in self.slow}, opt_state=opt_state, world=world, key=run_key,
+    )
 
-    def begin(name: str) -> Any:
-      """Own parameters of a model of the stage, or of one that was handed on."""
-      if name not in own:
-        source = self._source(name, models)
-        if source is not None:
-          own[name] = jax.tree.map(jnp.copy, begin(source))
-        elif name in models:
-          own[name] = models[name]
-        else:
-          own[name] = make(name)
-      return own[name]
-
-    def make(name: str) -> Any:
-      kind = self.kind(name) if name in self.own else self._missing(name)
-      known = {asked: begin(asked) for asked in owners(kind.roles.values(), self.models)}
-      view = seen(known, {n: self.models[self.slow.get(n, n)] for n in known}, self.models)
-      return kind.model.init(key_of(name), {role: view[asked] for role, asked in kind.roles.items()})
-
-    params = {name: begin(name) for name in self.trained}
-    slow = {name: begin(name) for name in self.slow}
-    world = self.rollout.begin(key_of('world'))
-    world = self.rollout.warm_up({**slow, **params}, world, key_of('warm_up'))
-    opt_state = self.optimizer.init(params)
-    return State(step=at_step, params=params, slow=slow, opt_state=opt_state, world=world, key=run_key)
-
-  def _source(self, name: str, models: Models) -> str | None:
+  def _source(self, name: str, models: Iterable[str]) -> str | None:
     """The model that a lagging one copies when the stage begins; None for one that begins by itself."""
     source = self.slow.get(name, name)
     return source if source != name and (source in self.own or source in models) else None
@@ -212,6 +241,10 @@ class Stage:
         f'stage {self.name!r} begins a model from {name!r}, which it neither trains nor holds, and no stage '
         f'before it hands on; add slow.{name}={name!r}'
     )
+
+
+def _key_of(name: str, key: Key) -> Key:
+  return jax.random.fold_in(key, zlib.crc32(name.encode()) % 2**31)
 
 
 def owners(names: Iterable[str], every: Mapping[str, NamedModel]) -> tuple[str, ...]:
@@ -271,7 +304,7 @@ class Run:
     task: what it is about: a `Task` or `Dataset` of texts, or an `Environment`.
     mesh: the devices.
     population: members, of consecutive seeds.
-    stages: in order.
+    stages: in order; one that is entered several times stands there as often.
     evals: by their names.
     checkpoint: when states are saved.
     log: what is written.
@@ -291,7 +324,25 @@ class Run:
     """Whether it is about texts, which can be shown."""
     return 'task' in self.config
 
-  def steps_from(self, stage: int) -> int:
+  def steps_from(self, entry: int) -> int:
     """The most train steps that a stage and those after it can take."""
-    return sum(stage.num_steps for stage in self.stages[stage:])
+    return sum(stage.num_steps for stage in self.stages[entry:])
+
+  def visit(self, entry: int) -> int:
+    """How often a stage was entered before: 0 for the first time."""
+    return self.stages[:entry].count(self.stages[entry])
+
+  def carried(self, entry: int) -> frozenset[str]:
+    """The models that pass through a stage untouched where it is handed them: a later one wants them."""
+    later = frozenset[str]().union(*(stage.wants for stage in self.stages[entry + 1 :]))
+    return later - frozenset(self.stages[entry].own)
+
+  def parks(self, entry: int) -> bool:
+    """Whether a stage leaves its optimizer and world for the next time that it is entered."""
+    return self.stages[entry].keeps and self.stages[entry] in self.stages[entry + 1 :]
+
+  @property
+  def axes(self) -> dict[str, sharding.Axes]:
+    """What the axes of every model's parameters mean, in any of the stages."""
+    return {name: axes for stage in self.stages for name, axes in stage.axes.items()}
 

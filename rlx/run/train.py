@@ -8,7 +8,6 @@ that step: a resumed run drops the records behind its checkpoint and writes them
 from collections.abc import Mapping
 import contextlib
 import dataclasses
-import functools
 import json
 from pathlib import Path
 import signal
@@ -16,27 +15,25 @@ import sys
 import time
 
 import jax
-import jax.numpy as jnp
 from ml_collections import ConfigDict
 import numpy as np
 
 from rlx import config as configs
-from rlx import sharding
 from rlx.errors import ConfigError
+from rlx.learners import without_rests
 from rlx.models.language import LanguageModel
 from rlx.models.safetensors import digest_of
 from rlx.run import export, report
 from rlx.run.build import build
 from rlx.run.checkpoint import Checkpoints, environment
+from rlx.run.program import POPULATION, over_members
 from rlx.run.stages import Examination, Run, Stage, there
+from rlx.run.states import abstract_state, begin, hand_over, load_frozen
 from rlx.run.writers import LiveLine, MetricsWriter, read_metrics, summarise_population, write_atomically
-from rlx.step import NO_MODELS
-from rlx.types import Batch, Key, Models, State
+from rlx.types import Batch, Models, State
 
 MAX_NONFINITE_UPDATES = 20  # skipped in a row before the run is given up
 SAMPLES = 'samples/step_{:08d}.jsonl'
-
-
 
 
 class NonFiniteError(RuntimeError):
@@ -125,71 +122,6 @@ class Position:
 # --- states of a run ----------------------------------------------------------------------------------------
 
 
-def begin(run: Run, index: int, models: Models, at_step: int, frozen: Models = NO_MODELS) -> State:
-  """The state at the start of a stage, made directly in its shards; stacked for a population.
-
-  Args:
-    run: from `build`.
-    index: of the stage.
-    models: that the stage before hands on; empty for the first.
-    at_step: train steps taken so far.
-    frozen: of the stage, from `load_frozen`; not needed where it has none.
-  """
-  stage, frozen = run.stages[index], dict(frozen)
-  loaded = stage.load({**models, **frozen}, run.mesh)
-  if run.population > 1:
-    loaded = jax.tree.map(lambda a: jnp.broadcast_to(a, (run.population, *a.shape)), loaded)
-  make = functools.partial(_begin, stage, (*loaded, *frozen))
-  seeds, steps = _seeds(run, at_step)
-  arguments = ({**models, **loaded}, frozen, seeds, steps)
-  make = make if run.population == 1 else jax.vmap(make, (0, None, 0, 0))
-  places = sharding.state_shardings(jax.eval_shape(make, *arguments), run.mesh, stage.axes)
-  state = jax.jit(make, out_shardings=places)(*arguments)
-  insert = lambda names, models: {**models, **{name: loaded[name] for name in names if name in loaded}}
-  return state.replace(params=insert(stage.trained, state.params), slow=insert(stage.slow, state.slow))
-
-
-def load_frozen(run: Run, index: int, loaded: Models) -> Models:
-  """The models of a stage that come from files and stay as they are; `loaded` are those of the one before."""
-  stage = run.stages[index]
-  read = lambda name: stage.models[name].model.load(run.mesh)
-  return {name: loaded[name] if name in loaded else read(name) for name in stage.frozen}
-
-
-def _seeds(run: Run, at_step: int):
-  """The seed and the step of each member of the population."""
-  seeds = run.config.seed + np.arange(run.population, dtype=np.uint32)
-  if run.population == 1:
-    return seeds[0], jnp.int32(at_step)
-  return seeds, jnp.full(run.population, at_step, jnp.int32)
-
-
-def _begin(
-    stage: Stage, omitted: tuple, models: Models, frozen: Models, seed: Key, at_step: jax.Array
-) -> State:
-  """`stage.enter` without the models that are put in from outside, so that they are not copied."""
-  init_key, run_key = jax.random.split(jax.random.key(seed))
-  state = stage.enter({**models, **frozen}, init_key, run_key, at_step)
-  without = lambda models: {name: tree for name, tree in models.items() if name not in omitted}
-  return state.replace(params=without(state.params), slow=without(state.slow))
-
-
-def abstract_state(run: Run, stage: int) -> tuple[State, Models]:
-  """Shapes, dtypes and shardings of the state in a stage, and of its frozen models; nothing is computed."""
-  models, state = {}, None
-  for index in range(stage + 1):
-    at = run.stages[index]
-    make = lambda name, at=at: at.models[name].model.init(jax.random.key(0), {})
-    frozen = {name: jax.eval_shape(functools.partial(make, name)) for name in at.frozen}
-    enter = functools.partial(_begin, at, at.frozen)
-    enter = enter if run.population == 1 else jax.vmap(enter, (0, None, 0, 0))
-    state = jax.eval_shape(enter, models, frozen, *_seeds(run, 0))
-    models = state.models
-  place = lambda leaf, where: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where)
-  placed = lambda tree: jax.tree.map(place, tree, sharding.state_shardings(tree, run.mesh, at.axes))
-  return placed(state), placed(frozen)
-
-
 def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State | None, Position]:
   """The newest intact state and where it is; (None, the beginning) where nothing was saved."""
   def like(step: int, extra: dict) -> State:
@@ -237,6 +169,18 @@ def restore(run: Run, workdir: str | Path) -> tuple[State, Position]:
   return state, position
 
 
+def newest_checkpoint(workdir: str | Path) -> Path:
+  """The folder of the newest checkpoint of a working directory, whether it is intact or not.
+
+  Raises:
+    ConfigError: there is none.
+  """
+  steps = [path for path in (Path(workdir) / 'checkpoints').glob('*') if path.name.isdecimal()]
+  if not steps:
+    raise ConfigError(f'{workdir} holds no checkpoint')
+  return max(steps, key=lambda path: int(path.name))
+
+
 def restore_models(run: Run, workdir: str | Path) -> tuple[Models, Position]:
   """The models of the newest intact state as functions see them, with those that come from files."""
   state, position = restore(run, workdir)
@@ -250,13 +194,24 @@ def check(run: Run) -> None:
   Raises:
     ConfigError: a program cannot be built.
   """
+  traced = set()
   for index, stage in enumerate(run.stages):
     try:
-      trace(stage, *abstract_state(run, index))
+      state, frozen = abstract_state(run, index)
+      kind = (stage, jax.tree.structure(state))
+      if kind not in traced:
+        trace(stage, state, frozen)
+      traced.add(kind)
     except ConfigError:
       raise
     except ValueError as error:
       raise ConfigError(f'stage {stage.name!r}: {error}') from error
+    except NameError as error:
+      if f'unbound axis name: {POPULATION}' not in str(error):
+        raise
+      raise ConfigError(
+          f'stage {stage.name!r}: members of a population meet here; set population.size to at least 2'
+      ) from error
     except KeyError as error:
       raise ConfigError(
           f'stage {stage.name!r} asks for {error}: a model it does not have (add it to trained or slow), or '
@@ -290,6 +245,7 @@ class _Session:
     self._frozen = (None, {})  # index of a stage, and its frozen models
     self._digests = {}  # of their files, as they were when they were read
     self._asks = {}  # (stage, evaluation) -> compiled
+    self.rows = []  # metrics of the stage so far, one row a step
 
   def go(self, state: State | None, position: Position) -> tuple[State, Position]:
     """Takes all steps that are left, or those until a signal; returns the state and where it is."""
@@ -315,13 +271,13 @@ class _Session:
     """The beginning of the stage after the one that has ended."""
     position = Position(stage=position.stage + 1, first_step=position.step, step=position.step)
     frozen = self.frozen(position.stage)
-    handed = {name: model for name, model in state.models.items() if name not in frozen}
-    return begin(self.run, position.stage, handed, position.step, frozen), position
+    return hand_over(self.run, position.stage, state, position.step, frozen), position
 
   def _stage(self, state: State, position: Position) -> tuple[State, Position]:
     """Dispatches until the stage is over or a signal comes."""
     stage = self.run.stages[position.stage]
     data, frozen = self._data(stage), self.frozen(position.stage)
+    self.rows = self._rows_so_far(position)
     while not position.ended and not self.stopping:
       started = time.monotonic()
       state, metrics = stage.program.dispatch(state, data, frozen)
@@ -334,10 +290,19 @@ class _Session:
       self._record(state, position, rows)
       self._show(position, rows, seconds)
       over = position.step - position.first_step == stage.num_steps
-      position = dataclasses.replace(position, ended=over or bool(stage.stop and stage.stop.met(rows[-1])))
+      self.rows += rows
+      position = dataclasses.replace(position, ended=over or bool(stage.stop and stage.stop(self.rows)))
       if position.step % self.run.checkpoint.every == 0 or position.ended or self.stopping:
         self.checkpoints.save(state, extra=self._extra(position))
     return state, position
+
+  def _rows_so_far(self, position: Position) -> list[dict]:
+    """What the metrics of the stage were until now, for its stop rule."""
+    if position.step == position.first_step:
+      return []
+    rows = read_metrics(self.workdir / 'metrics.jsonl')
+    here = [row for row in rows if position.first_step < row['step'] <= position.step]
+    return [{name: x for name, x in row.items() if name not in ('step', 'stage')} for row in here]
 
   def _extra(self, position: Position) -> dict:
     """What is saved beside a state."""
@@ -382,18 +347,22 @@ class _Session:
 
   def _ask(self, exam: Examination, position: Position):
     """An evaluation in a stage, compiled: `(models, world, frozen) -> answer`."""
-    key = (position.stage, exam.name)
+    stage = self.run.stages[position.stage]
+    key = (stage.name, exam.name)
     if key not in self._asks:
-      self._asks[key] = make_ask(self.run, self.run.stages[position.stage], exam)
+      self._asks[key] = make_ask(self.run, stage, exam)
     return self._asks[key]
 
   def _samples(self, position: Position, state: State) -> list[dict]:
     """Rows of the batch that the next step will learn from."""
     stage = self.run.stages[position.stage]
-    batch, extra = stage.program.collect(state, self._data(stage), self.frozen(position.stage))
-    if 'rewards' not in batch:
-      return []
-    return [{'split': 'train', **row} for row in _read_batch(self.run, batch, extra)]
+    rows, extra = stage.program.collect(state, self._data(stage), self.frozen(position.stage))
+    several = all(isinstance(value, dict) for value in rows.values())
+    batches = {f'train/{name}': batch for name, batch in rows.items()} if several else {'train': rows}
+    return [
+        {'split': split, **row} for split, batch in batches.items() if {'rewards', 'tokens'} <= set(batch)
+        for row in _read_batch(self.run, batch, extra)
+    ]
 
   def _data(self, stage: Stage):
     """The arrays of the stage's rollout, whole on every device."""
@@ -403,13 +372,15 @@ class _Session:
     return self.data[stage.name]
 
   def _show(self, position: Position, rows: list[dict], seconds: float) -> None:
-    total = lambda name: sum(row.get(name, 0.0) for row in rows) * self.run.population
+    counted = lambda name, row: sum(x for key, x in row.items() if key == name or key.endswith(f'/{name}'))
+    total = lambda name: sum(counted(name, row) for row in rows) * self.run.population
     num_steps = position.first_step + self.run.steps_from(position.stage)
     timing = {
         'time/elapsed_seconds': time.monotonic() - self.began,
         'time/step_seconds': seconds / len(rows),
         'time/tokens_per_second': total('tokens/actions') / seconds,
         'time/env_steps_per_second': total('env/steps') / seconds,
+        **self.run.stages[position.stage].program.timings(),
     }
     self.writer.write_timing(position.step, timing)
     self.line.update(
@@ -425,14 +396,17 @@ class _Session:
 
   def _check_finite(self, position: Position, rows: list[dict]) -> None:
     """Gives up where too many updates in a row were skipped, after saving what it takes to look into it."""
-    skipped = rows[-1].get('optimizer/nonfinite_updates', 0)
-    if skipped < MAX_NONFINITE_UPDATES:
+    ending = 'optimizer/nonfinite_updates'
+    counts = {name.removesuffix(ending): x for name, x in rows[-1].items() if name.endswith(ending)}
+    worst = max(counts, key=counts.get, default='')
+    if not counts or counts[worst] < MAX_NONFINITE_UPDATES:
       return
     dumped = self._dump(position)
+    whose = f' of learner {worst[:-1]!r}' if worst else ''
     raise NonFiniteError(
-        f'{skipped:.0f} updates in a row were infinite or NaN and were skipped; the state before the last '
-        f'{len(rows)} steps (step {position.step}) is in {dumped}: lower optimizer.learning_rate, or replay '
-        'it with JAX_DEBUG_NANS=True'
+        f'{counts[worst]:.0f} updates{whose} in a row were infinite or NaN and were skipped; the state '
+        f'before the last {len(rows)} steps (step {position.step}) is in {dumped}: lower the learning rate, '
+        'or replay it with JAX_DEBUG_NANS=True'
     )
 
   def _dump(self, position: Position) -> Path:
@@ -455,7 +429,7 @@ def make_ask(run: Run, stage: Stage, exam: Examination):
   Of a population, for each member.
   """
   ask = lambda models, world, frozen: exam.evaluation.ask(stage.view({**frozen, **models}), world)
-  return jax.jit(jax.vmap(ask, (0, 0, None)) if run.population > 1 else ask)
+  return jax.jit(over_members(ask, run.population, (0, 0, None)))
 
 
 @contextlib.contextmanager
@@ -486,7 +460,8 @@ def _one_row(metrics: Mapping, population: int) -> dict[str, float]:
 def _rows_of_metrics(metrics: Mapping, population: int) -> list[dict[str, float]]:
   """A row a step, from metrics [steps] or [members, steps]."""
   num_steps = next(iter(metrics.values())).shape[-1]
-  return [_one_row({k: v[..., i] for k, v in metrics.items()}, population) for i in range(num_steps)]
+  rows = [{name: x[..., i] for name, x in metrics.items()} for i in range(num_steps)]
+  return [_one_row(without_rests(row), population) for row in rows]
 
 
 def _read_batch(run: Run, batch: Batch, extra: Mapping[str, list]) -> list[dict]:
@@ -500,7 +475,7 @@ def _read_batch(run: Run, batch: Batch, extra: Mapping[str, list]) -> list[dict]
         'prompt': run.task.decode(tokens[:length]),
         'completion': run.task.decode(tokens[length:][valid[length:]]),
         'reward': float(batch['rewards'][i]),
-        'advantage': float(batch['advantages'][i][mask][0]) if mask.any() else 0.0,
+        'advantage': float(batch['advantages'][i][mask][0]) if 'advantages' in batch and mask.any() else 0.0,
     }
     row |= {name: float(x[i]) for name, x in batch.items() if '/' in name}
     rows.append(row | {name: values[i] for name, values in extra.items()})

@@ -7,10 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from rlx import lens, step
-from rlx.controllers.memory import stateful
 from rlx.models.model import Model
 from rlx.models.networks import Policy
-from rlx.types import Algorithm, Models
+from rlx.types import Algorithm, Models, stateful
 
 
 class Agent(NamedTuple):

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from rlx import config as configs
-from rlx.run import train
+from rlx.run import states, train
 from rlx.run.build import build
 
 FOLDER = Path(__file__).parents[2] / 'experiments/configs/control'
@@ -21,7 +21,7 @@ def learnt(name):
   run = build(config)
   stage, rows = run.stages[0], []
   with jax.set_mesh(run.mesh):
-    state, dispatch = train.begin(run, 0, {}, 0), stage.program.dispatch
+    state, dispatch = states.begin(run, 0, {}, 0), stage.program.dispatch
     for _ in range(stage.num_steps // run.log.steps_per_dispatch):
       state, metrics = dispatch(state, stage.rollout.data)
       rows.append(jax.device_get(metrics))

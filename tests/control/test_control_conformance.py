@@ -10,10 +10,9 @@ import optax
 import pytest
 
 from rlx import step
-from rlx.controllers.memory import stateful
 from rlx.envs.control import probes
 from rlx.run.checkpoint import Checkpoints
-from rlx.types import check
+from rlx.types import check, stateful
 
 ADAM = optax.adam(1e-3)
 

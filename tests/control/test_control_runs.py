@@ -9,7 +9,7 @@ import pytest
 
 from rlx import config as configs
 from rlx.errors import ConfigError
-from rlx.run import train
+from rlx.run import states, train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
 
@@ -22,12 +22,12 @@ def smoke(name):
 
 def test_a_target_begins_as_a_copy_of_what_it_follows():
   run = build(smoke('sac_pendulum'))
-  state = train.begin(run, 0, {}, 0)
+  state = states.begin(run, 0, {}, 0)
   chex.assert_trees_all_equal(state.slow['target'], state.params['critic'])
   store = state.world['store']
   assert int(store['size']) == run.config.rollout.warmup_steps
   handed_on = jax.tree.map(lambda x: x + 1, state.models)
-  later = train.begin(run, 0, handed_on, 5)
+  later = states.begin(run, 0, handed_on, 5)
   chex.assert_trees_all_equal(later.params['critic'], handed_on['critic'])
   chex.assert_trees_all_equal(later.slow['target'], handed_on['critic'])
 

@@ -7,6 +7,7 @@ import optax
 import pytest
 
 from rlx.controllers.memory import with_memory
+from rlx.split import SplitStep
 from rlx.step import make_train_step, repeat
 from rlx.types import Algorithm, State, StatefulRollout
 
@@ -35,16 +36,16 @@ def algorithm(rollout):
   )
 
 
-def run(num_steps, *, host=False, overlap=False):
+def run(num_steps, *, host=False, lag=0):
   rollout, sgd = running_sum(), optax.sgd(0.0)
-  step = make_train_step(algorithm(rollout), sgd, epochs=1, minibatches=2, microbatches=1, host_reward=host)
+  step = make_train_step(algorithm(rollout), sgd, epochs=1, minibatches=2, microbatches=1)
   params = {'policy': jnp.zeros(1)}
   state = State(
       step=jnp.int32(0), params=params, slow={}, opt_state=sgd.init(params),
       world=rollout.begin(jax.random.key(0)), key=jax.random.key(1),
   )
   if host:
-    return step.repeat(state, None, num_steps, overlap=overlap)
+    return SplitStep(step, lag=lag).repeat(state, None, num_steps)
   return jax.jit(repeat(step, num_steps))(state)
 
 
@@ -63,8 +64,8 @@ def test_in_two_halves_it_is_the_same():
   assert state.world['sum'] == 40 and state.world['given'] == 4
 
 
-def test_overlap_sees_it_one_batch_late_and_loses_nothing():
-  state, metrics = run(4, host=True, overlap=True)
+def test_samples_ahead_of_learning_see_it_one_batch_late_and_loses_nothing():
+  state, metrics = run(4, host=True, lag=1)
   np.testing.assert_array_equal(metrics['seen'], [0, 0, 4, 12])
   assert state.world['sum'] == 40 and state.world['given'] == 4
 

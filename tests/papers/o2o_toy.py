@@ -8,11 +8,11 @@ import numpy as np
 import optax
 
 from rlx import lens, step
-from rlx.controllers.memory import stateful
 from rlx.data import behaviours
 from rlx.envs.control.pointmass import pointmass, sparse_pointmass
 from rlx.evaluation import episodes as evaluation
 from rlx.models import networks
+from rlx.types import stateful
 
 MAX_STEPS = 40
 GOAL = (0.5, 0.5)

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from rlx.controllers.memory import stateful
 from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, Speaker
@@ -14,7 +13,7 @@ from rlx.models.transformer import TransformerConfig
 from rlx.rollout import inject
 from rlx.rollout import prompts as rollouts
 from rlx.step import make_train_step, repeat
-from rlx.types import State
+from rlx.types import State, stateful
 
 NUM_SEEDS = 5
 

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from rlx import step
-from rlx.controllers.memory import stateful
+from rlx.types import stateful
 
 
 def begun(networks, key, seeds):

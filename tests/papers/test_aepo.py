@@ -10,9 +10,8 @@ import pytest
 
 from rlx.algorithms.aepo import aepo
 from rlx.algorithms.presets import lite_ppo
-from rlx.controllers.memory import stateful
 from rlx.step import make_train_step, repeat
-from rlx.types import State, check
+from rlx.types import State, check, stateful
 
 COLUMNS, VOCAB, GROUP, PROMPTS, SEEDS = 2, 16, 8, 8, 5
 WORTH = jnp.array([1.0, 20.0])  # of a right answer, by task

@@ -14,9 +14,8 @@ import pytest
 
 from rlx.algorithms.epo_entropy import epo_entropy
 from rlx.controllers import schedules
-from rlx.controllers.memory import stateful
 from rlx.step import make_train_step, repeat
-from rlx.types import State, check
+from rlx.types import State, check, stateful
 
 COLUMNS, VOCAB, GROUP, PROMPTS, SEEDS = 3, 12, 8, 8, 5
 GOOD = 2  # tokens, of which any is right

@@ -14,7 +14,6 @@ from rlx.algorithms.mssr import mssr
 from rlx.algorithms.sft import sft
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as wanted
-from rlx.controllers.memory import stateful
 from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
@@ -25,7 +24,7 @@ from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
 from rlx.rollout.curriculum import curriculum
 from rlx.step import make_train_step, repeat
-from rlx.types import State, check
+from rlx.types import State, check, stateful
 
 ROWS, SEEDS, BEFORE = 64, 5, 2
 NUMBERS = dict(

@@ -17,12 +17,11 @@ from rlx import config as configs
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.remix import remix
 from rlx.controllers import schedules
-from rlx.controllers.memory import stateful
 from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
 from rlx.rollout.reuse import with_past
 from rlx.run.build import build
 from rlx.step import make_train_step, repeat
-from rlx.types import State, StatefulRollout, check
+from rlx.types import State, StatefulRollout, check, stateful
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / 'experiments/configs/policy_gradient/remix_arithmetic.py'

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from rlx.algorithms.grpo import grpo
-from rlx.algorithms.seeupo import later_ratio, make_seeupo_step
+from rlx.algorithms.seeupo import later_ratio, seeupo
 from rlx.losses.anchors import no_kl
 from rlx.step import make_train_step
 from rlx.types import State, check
@@ -115,7 +115,7 @@ def test_every_sweep_improves_and_finds_the_optimum_before_a_joint_update_does()
   wide, sgd = dict(clip_low=0.9, clip_high=3.0), optax.sgd(10.0)
   policy = types.SimpleNamespace(score=score)
   joint = grpo(rollout, reward, policy, no_kl(), **wide, entropy_coef=0.0)
-  reverse = run(make_seeupo_step(rollout, reward, policy, sgd, num_turns=TURNS, updates=20, **wide), sgd, 40)
+  reverse = run(seeupo(rollout, reward, policy, sgd, num_turns=TURNS, updates=20, **wide), sgd, 40)
   together = run(make_train_step(joint, sgd, epochs=20 * TURNS, minibatches=1, microbatches=1), sgd, 40)
   sweeps = lambda x: (x < 0.95).sum(axis=1)
   assert (reverse[:, -1] > 0.99).all()

@@ -13,7 +13,6 @@ from rlx.algorithms.grpo import grpo
 from rlx.algorithms.sft import sft
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as choice
-from rlx.controllers.memory import stateful
 from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
@@ -24,7 +23,7 @@ from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
 from rlx.rollout.curriculum import curriculum
 from rlx.step import make_train_step, repeat
-from rlx.types import State
+from rlx.types import State, stateful
 
 SEEDS, PERIOD, CYCLES = 5, 20, 3
 TASK = fork(choices=4, length=2, before=0, after=10, letters=4, held_out_share=0.25)  # verbose: filler behind

@@ -39,7 +39,7 @@ def make(task, monkeypatch):
   def make(**functions):
     functions = {name: {'weight': 1.0, **section} for name, section in functions.items()}
     made.append(
-        host(task, functions=functions, timeout_seconds=20.0, workers=1, rows_per_call=1, overlap=False)
+        host(task, functions=functions, timeout_seconds=20.0, workers=1, rows_per_call=1)
     )
     return made[-1]
 
@@ -140,7 +140,7 @@ def test_a_sandbox_that_is_missing_is_an_error_and_no_score(tmp_path, monkeypatc
       'tier': 'bubblewrap',
   }
   reward = host(
-      task, functions={'tests': section}, timeout_seconds=5.0, workers=1, rows_per_call=1, overlap=False
+      task, functions={'tests': section}, timeout_seconds=5.0, workers=1, rows_per_call=1
   )
   monkeypatch.setenv('PATH', str(tmp_path))
   sandbox.check.cache_clear()

@@ -17,7 +17,7 @@ from rlx import lens
 from rlx.losses import anchors
 from rlx.models import hf, peft
 from rlx.models.language import LanguageModel
-from rlx.run import train
+from rlx.run import states, train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
 from rlx.types import Algorithm
@@ -148,8 +148,8 @@ def test_models_of_many_shapes_are_sharded(larger):
     config.mesh.update(data=1, **axes)
     run = build(config)
     with jax.set_mesh(run.mesh):
-      frozen = train.load_frozen(run, 0, {})
-      state = train.begin(run, 0, {}, 0, frozen)
+      frozen = states.load_frozen(run, 0, {})
+      state = states.begin(run, 0, {}, 0, frozen)
       query = frozen['base']['layers']['query']
       lagging = state.slow['yesterday']['layers']['query_lora_b']
       trunk = state.slow['judge']['trunk']['layers']['query']
@@ -166,7 +166,7 @@ def test_a_population_shares_what_is_frozen(larger):
   config.population.size = 2
   config.evals = {'held_out': {'name': 'likelihood', 'every': 2, 'problems': 4}}
   run = build(config)
-  state, frozen = train.abstract_state(run, 0)
+  state, frozen = states.abstract_state(run, 0)
   assert frozen['base']['embedding'].ndim == 2 and 'base' not in state.slow
   assert state.slow['yesterday']['layers']['query_lora_a'].shape[0] == 2
   train.check(run)
@@ -185,9 +185,9 @@ def test_a_model_that_was_trained_is_held_as_it_became():
   first, second = run.stages
   assert first.frozen == second.frozen == () and second.learnt == {'policy'}
   with jax.set_mesh(run.mesh):
-    begun = train.begin(run, 0, {}, 0).models
+    begun = states.begin(run, 0, {}, 0).models
     trained = jax.tree.map(lambda x: x + 1, begun)
-    state = train.begin(run, 1, trained, 2)
+    state = states.begin(run, 1, trained, 2)
   chex.assert_trees_all_equal(state.slow['policy'], trained['policy'])
   chex.assert_trees_all_equal(state.params['value']['trunk'], trained['policy'])
 
@@ -211,7 +211,7 @@ def test_a_role_is_given_to_a_model_of_another_name():
   """SFT trains `policy`; with a role it trains the judge, and the policy stays as it is."""
   run = build(two_decoders())
   with jax.set_mesh(run.mesh):
-    state = train.begin(run, 0, {}, 0)
+    state = states.begin(run, 0, {}, 0)
     before = jax.device_get(state.models)
     after, _ = run.stages[0].program.dispatch(state, None)
   chex.assert_trees_all_equal(jax.device_get(after.slow['policy']), before['policy'])
@@ -245,7 +245,7 @@ def test_a_model_can_be_made_of_others_alone(monkeypatch):
   config.evals.held_out.names = {'policy': 'mean'}
   run = build(config)
   with jax.set_mesh(run.mesh):
-    state = train.begin(run, 0, {}, 0)
+    state = states.begin(run, 0, {}, 0)
     shown = run.stages[0].view(state.models)
     train.make_ask(run, run.stages[0], run.evals[0])(state.models, state.world, {})
   policy, judge = (shown[name]['embedding'] for name in ('policy', 'judge'))

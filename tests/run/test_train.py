@@ -7,7 +7,7 @@ import numpy as np
 
 from rlx import config as configs
 from rlx import sharding
-from rlx.run import train
+from rlx.run import states, train
 from rlx.run.build import build
 
 QUICKSTART = 'experiments/configs/quickstart/arithmetic.py:smoke'
@@ -24,8 +24,8 @@ def first_dispatch(run, stage):
   """The state at the start of a stage, and the metrics of its first steps."""
   with jax.set_mesh(run.mesh):
     train.check(run)
-    models = {} if stage == 0 else train.begin(run, 0, {}, 0).models
-    state = train.begin(run, stage, models, 0)
+    models = {} if stage == 0 else states.begin(run, 0, {}, 0).models
+    state = states.begin(run, stage, models, 0)
     shards = [shard for leaf in numbers(state) for shard in leaf.addressable_shards]
     sizes = [sum(s.data.nbytes for s in shards if s.device == device) for device in run.mesh.devices.flat]
     _, metrics = run.stages[stage].program.dispatch(state, None)
@@ -45,7 +45,7 @@ def test_a_sharded_run_holds_less_and_says_the_same():
   # Matrices are split four ways (fsdp x tensor; data is replication). Norms and the odd vocabulary are not.
   assert whole / 4 < sizes[0] < whole / 3
   with jax.set_mesh(spread.mesh):
-    state, _ = train.abstract_state(spread, 1)
+    state, _ = states.abstract_state(spread, 1)
     places = sharding.state_shardings(state, spread.mesh, spread.stages[1].axes)
   assert abs(sizes[0] - sharding.bytes_per_device(state, places)) <= 16  # the key
   chex.assert_trees_all_close(sharded_metrics, metrics, rtol=1e-3, atol=1e-5)
@@ -54,15 +54,15 @@ def test_a_sharded_run_holds_less_and_says_the_same():
 def test_parameters_are_made_in_their_shards():
   run = make_run('mesh.data=1', 'mesh.fsdp=4', 'mesh.tensor=2')
   with jax.set_mesh(run.mesh):
-    state = train.begin(run, 0, {}, 0)
-    abstract, _ = train.abstract_state(run, 0)
+    state = states.begin(run, 0, {}, 0)
+    abstract, _ = states.abstract_state(run, 0)
   for leaf, like in zip(jax.tree.leaves(state), jax.tree.leaves(abstract), strict=True):
     assert leaf.sharding.is_equivalent_to(like.sharding, leaf.ndim)
   query = state.params['policy']['layers']['query']
   assert query.addressable_shards[0].data.shape == (2, 64 // 4, 4 // 2, 16)
   reference = make_run('mesh.data=1')
   with jax.set_mesh(reference.mesh):
-    alone = train.begin(reference, 0, {}, 0)
+    alone = states.begin(reference, 0, {}, 0)
   chex.assert_trees_all_equal(jax.device_get(state.params), jax.device_get(alone.params))
 
 
@@ -70,14 +70,14 @@ def test_a_population_is_its_members():
   """Three seeds in one program begin as the three seeds alone, and learn as they do, up to rounding."""
   together = make_run('mesh.data=1', 'population.size=3')
   with jax.set_mesh(together.mesh):
-    state = train.begin(together, 0, {}, 0)
+    state = states.begin(together, 0, {}, 0)
     keys = np.array(jax.random.key_data(state.key))  # copies: the state is donated below
     embedding = np.array(state.params['policy']['embedding'])
     _, metrics = together.stages[0].program.dispatch(state, None)
   for seed in range(3):
     alone = make_run('mesh.data=1', f'seed={seed}')
     with jax.set_mesh(alone.mesh):
-      member = train.begin(alone, 0, {}, 0)
+      member = states.begin(alone, 0, {}, 0)
       np.testing.assert_array_equal(jax.random.key_data(member.key), keys[seed])
       np.testing.assert_allclose(member.params['policy']['embedding'], embedding[seed], rtol=1e-6)
       _, one = alone.stages[0].program.dispatch(member, None)
@@ -89,6 +89,6 @@ def test_a_reference_is_a_copy_of_the_policy_at_the_start_of_the_stage():
   config.slow.reference = 'policy'
   run = build(config.lock())
   with jax.set_mesh(run.mesh):
-    state = train.begin(run, 1, train.begin(run, 0, {}, 0).models, 5)
+    state = states.begin(run, 1, states.begin(run, 0, {}, 0).models, 5)
   chex.assert_trees_all_equal(state.slow['reference'], state.params['policy'])
   assert int(state.step) == 5 and jnp.issubdtype(state.key.dtype, jax.dtypes.prng_key)

@@ -51,7 +51,6 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
       'timeout_seconds': 10.0,
       'workers': 2,
       'rows_per_call': 16,
-      'overlap': False,
   }
   config.algorithm = {
       'name': 'grpo',

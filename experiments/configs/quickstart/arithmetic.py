@@ -106,7 +106,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
   # Stage 1: supervised, stopped long before it is good.
   config.sft = {
       'steps': 400,  # at most
-      'stop': {'metric': 'eval/held_out/accuracy', 'at_least': 0.2},
+      'stop': {'name': 'reached', 'metric': 'eval/held_out/accuracy', 'at_least': 0.2},
       'trained': ('policy',),
       'slow': ConfigDict(),
       'decoding': {**config.decoding},

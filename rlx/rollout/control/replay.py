@@ -2,7 +2,7 @@
 
 The store is a tree of arrays with a leading [capacity], written as a ring. It lives in `world`, so it is
 saved and resumed with the run, and it is updated in place: a step costs what is written and what is drawn,
-however large the store is. `write` and `sample` are the whole of it.
+however large the store is (`rollout/store.py`).
 
 Rollouts put environments before it: `replay` draws uniformly, `n_step_replay` draws stretches of n steps as
 single rows, `prioritised_replay` draws what surprised (from the sum tree of `priorities.py`), and
@@ -23,50 +23,10 @@ from rlx.envs.control.environment import Environment
 from rlx.models.networks import Policy
 from rlx.rollout.control import priorities
 from rlx.rollout.control.hindsight import achieved, uniform_ahead
+from rlx.rollout.store import empty, num_rows, rows_at, sample, uniform_places, write
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 Relabel = Callable[[Batch, jax.Array], Batch]  # (transitions, goals [B, G]) -> transitions
-
-
-def empty(like: Batch, capacity: int) -> World:
-  """A store with room for `capacity` rows of the shapes and dtypes of `like` (leading [N])."""
-  rows = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape[1:]), x.dtype), like)
-  return {'rows': rows, 'size': jnp.int32(0), 'next': jnp.int32(0)}
-
-
-def write(store: World, batch: Batch) -> World:
-  """The store with N more rows, which take the places of the oldest ones when it is full.
-
-  Raises:
-    ValueError: N does not divide the capacity; a block of rows is written at once, and never wraps.
-  """
-  num, capacity = _num_rows(batch), _num_rows(store['rows'])
-  if capacity % num:
-    raise ValueError(f'capacity={capacity} is no multiple of the {num} transitions that a step writes')
-  put = lambda rows, new: jax.lax.dynamic_update_slice_in_dim(rows, new, store['next'], axis=0)
-  return {
-      **store,
-      'rows': jax.tree.map(put, store['rows'], batch),
-      'size': jnp.minimum(store['size'] + num, capacity),
-      'next': (store['next'] + num) % capacity,
-  }
-
-
-def sample(store: World, key: Key, num: int) -> Batch:
-  """`num` rows, uniformly and with replacement."""
-  return rows_at(store, _uniform_places(store, key, num))
-
-
-def rows_at(store: World, places: jax.Array) -> Batch:
-  """The rows at some places [B] or [B, n], numbers below the capacity.
-
-  They are read in a loop of two rounds. Without a loop, XLA fuses what was just written into what reads it;
-  the reader then needs the store as it was before, and all of it is copied at each step.
-  """
-  num = places.shape[0]
-  halves = jnp.concatenate([places, places[: num % 2]]).reshape(2, -1, *places.shape[1:])
-  rows = jax.lax.map(lambda half: jax.tree.map(lambda rows: rows[half], store['rows']), halves)
-  return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:num], rows)
 
 
 def stretches(store: World, places: jax.Array, *, n: int, num_envs: int, discount: float) -> Batch:
@@ -195,7 +155,7 @@ def n_step_replay(
     raise ValueError(f'n={n}: at least 1, and at most capacity / num_envs = {capacity // num_envs}')
 
   def draw(store: World, key: Key) -> Batch:
-    places = _uniform_places(store, key, batch_size)
+    places = uniform_places(store, key, batch_size)
     return stretches(store, places, n=n, num_envs=num_envs, discount=discount)
 
   return StatefulRollout(
@@ -308,7 +268,7 @@ def hindsight_replay(
 
   def draw(store: World, key: Key) -> Batch:
     places_key, goals_key = jax.random.split(key)
-    places = _uniform_places(store, places_key, batch_size)
+    places = uniform_places(store, places_key, batch_size)
     batch = rows_at(store, places)
     if not num:
       return batch
@@ -377,7 +337,7 @@ def _drawing(env, policy, num_steps, write, draw):
     act = lambda observations, key: policy.sample(models['policy'], observations, key)[0]
     world = collect(env, act, world['agents'], world['store'], steps_key, num_steps, write)
     batch = draw(world['store'], sample_key)
-    num = _num_rows(batch)
+    num = num_rows(batch)
     columns = {
         name: jnp.broadcast_to(jnp.nanmean(x), num)
         for name, x in stepping.episode_columns(world['agents']).items()
@@ -390,24 +350,16 @@ def _drawing(env, policy, num_steps, write, draw):
 
 def _along(store, places, n, num_envs):
   """[B, n] the places of n steps of each environment, from `places` on."""
-  return (places[:, None] + num_envs * jnp.arange(n)[None]) % _num_rows(store['rows'])
+  return (places[:, None] + num_envs * jnp.arange(n)[None]) % num_rows(store['rows'])
 
 
 def _same_episode(store, places, rows, num_envs):
   """[B, n] bool, True where rows `_along` the store are of the first one's episode, and not of older ones."""
   newest = store['next'] - num_envs + places % num_envs  # of the same environment
-  newer = ((newest - places) % _num_rows(store['rows'])) // num_envs  # steps behind the first one
+  newer = ((newest - places) % num_rows(store['rows'])) // num_envs  # steps behind the first one
   ended = (rows['terminated'] | rows['truncated']).astype(jnp.int32)
   before = jnp.cumsum(ended, axis=1) - ended  # ends before each step
   return (before == 0) & (jnp.arange(ended.shape[1])[None] <= newer[:, None])
-
-
-def _uniform_places(store, key, num):
-  return jax.random.randint(key, (num,), 0, jnp.maximum(store['size'], 1))
-
-
-def _num_rows(batch: Batch) -> int:
-  return jax.tree.leaves(batch)[0].shape[0]
 
 
 def _check(num_envs, num_steps, capacity, warmup_steps, batch_size) -> None:

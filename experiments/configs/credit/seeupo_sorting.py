@@ -1,0 +1,43 @@
+"""SeeUPO on sorting, where every digit is a turn: the last one is updated first. Five seeds.
+
+    rlx --config=experiments/configs/credit/seeupo_sorting.py --workdir=runs/seeupo
+    rlx --config=experiments/configs/credit/seeupo_sorting.py:jointly=True --workdir=runs/seeupo_joint
+
+`jointly` is GRPO with as many updates of all turns at once.
+
+Paper: https://arxiv.org/abs/2602.06554.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+from rlx.config import parse_arg
+
+LENGTH = 4  # digits, and as many turns; the end token is of the last one
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing); `jointly`."""
+  arg = parse_arg(arg, smoke=False, jointly=False)
+  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=200)
+  config.population.size = 2 if arg.smoke else 5
+  config.task = {'name': 'sorting', 'length': LENGTH, 'held_out_share': 0.1}
+  del config.sft['task']
+  config.decoding.max_tokens = config.sft.decoding.max_tokens = LENGTH + 1
+  completions = {**config.rollout, 'batch_size': 16 if arg.smoke else 256}
+  config.rollout = {'name': 'tokens_as_turns', 'rollout': completions, 'num_turns': LENGTH}
+  config.optimizer.learning_rate = 5e-4
+  if arg.jointly:
+    config.updates.update(epochs=LENGTH, minibatches=1, microbatches=1)
+  else:
+    config.algorithm = {
+        'name': 'seeupo',
+        'num_turns': LENGTH,
+        'updates': 1,
+        'clip_low': 0.2,
+        'clip_high': 0.2,
+    }
+    del config['updates']
+  return config

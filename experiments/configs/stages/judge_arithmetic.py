@@ -1,0 +1,73 @@
+"""A reward model that learns beside the policy: two-digit addition, five seeds.
+
+    rlx --config=experiments/configs/stages/judge_arithmetic.py --workdir=runs/judge
+    rlx --config=experiments/configs/stages/judge_arithmetic.py:judge_learns=False --workdir=runs/judge_fixed
+
+The policy is rewarded by a reward model alone. The reward model has seen 200 batches of pairs before
+(`label`); in the main stage it goes on learning, from a right and a wrong answer of each group that has
+both: two learners in one train step. With `judge_learns=False` it stays as it was, and everything else is
+the same.
+
+Paper: Cooper, https://arxiv.org/abs/2508.05613. There the negative answers are the policy's and the
+positive ones are rewritten; here both are the policy's own.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+from rlx.config import parse_arg
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing); `judge_learns`."""
+  arg = parse_arg(arg, smoke=False, judge_learns=True)
+  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=400)
+  config.population.size = 2 if arg.smoke else 5
+  config.rollout.batch_size = 16 if arg.smoke else 256
+  config.stages = ('sft', 'label', 'main')
+  config.models.judge = {'name': 'reward_head'}
+  completions, verifier = config.rollout.to_dict(), config.reward.to_dict()
+  updates, optimizer = config.updates.to_dict(), config.optimizer.to_dict()
+  pairs_optimizer = {**optimizer, 'learning_rate': 1e-3, 'decay_steps': 0}
+
+  config.label = {
+      'steps': 4 if arg.smoke else 200,
+      'stop': ConfigDict(),  # none
+      'trained': ('judge',),
+      'slow': {'policy': 'policy'},
+      'decoding': {**config.decoding},
+      'rollout': {'name': 'paired', 'rollout': completions, 'reward': verifier},
+      'algorithm': {'name': 'bradley_terry'},
+      'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1},
+      'optimizer': pairs_optimizer,
+  }
+  judged = {'name': 'by_name', 'policy': {'name': 'learned'}}
+  learner = {'algorithm': config.algorithm.to_dict(), 'updates': updates, 'optimizer': optimizer}
+  if arg.judge_learns:
+    for name in ('algorithm', 'updates', 'optimizer', 'trained'):
+      del config[name]
+    config.rollout = {'name': 'each', 'policy': completions}
+    config.reward = {
+        'name': 'in_turn',
+        'first': {'name': 'pairs', 'reward': verifier, 'of': 'policy', 'to': 'judge'},
+        'second': judged,
+    }
+    config.learners = {
+        'order': ('policy', 'judge'),
+        'shared': (),
+        'policy': {**learner, 'trained': ('policy',), 'every': 1},
+        'judge': {
+            'algorithm': {'name': 'bradley_terry'},
+            'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1},
+            'optimizer': pairs_optimizer,
+            'trained': ('judge',),
+            'every': 1,
+        },
+    }
+    config.slow = ConfigDict()
+  else:
+    config.reward = {'name': 'learned'}
+    config.slow = {'judge': 'judge'}
+  return config

@@ -1,0 +1,34 @@
+"""A swarm of four that share rows: two-digit addition.
+
+    rlx --config=experiments/configs/stages/swarm_arithmetic.py --workdir=runs/swarm
+    rlx --config=experiments/configs/stages/swarm_arithmetic.py:taken_groups=0 --workdir=runs/alone
+
+The members of the population are the swarm: each samples eight groups and takes four of the others' instead
+of its own last ones. The figures of `metrics.jsonl` are medians over the four; `--config.seed` makes
+another swarm.
+
+Paper: SAPO, https://arxiv.org/abs/2509.08721.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+from rlx.config import parse_arg
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing); `taken_groups` of eight."""
+  arg = parse_arg(arg, smoke=False, taken_groups=4)
+  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=400)
+  config.population.size = 4
+  completions = {**config.rollout, 'batch_size': 64}
+  config.rollout = {
+      'name': 'swarm',
+      'rollout': completions,
+      'taken_groups': arg.taken_groups,
+      'group_size': completions['group_size'],
+  }
+  config.updates.microbatches = 1
+  return config

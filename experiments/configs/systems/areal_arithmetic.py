@@ -1,0 +1,46 @@
+"""Samples that are several updates old, and the decoupled objective: two-digit addition.
+
+    rlx --config=experiments/configs/systems/areal_arithmetic.py --workdir=runs/areal
+    rlx --config=experiments/configs/systems/areal_arithmetic.py:decoupled=False --workdir=runs/areal_ppo
+
+Sampling is `lag` updates ahead of learning. The decoupled objective clips about the policy at the start of
+the update, which one more pass computes, and weighs by how that differs from the one that sampled; without
+it, the ratio is clipped about the old policy. `--config.sampling.mesh.data=1` gives sampling a device of
+its own.
+
+Paper: AReaL, https://arxiv.org/abs/2505.24298, section 5.2.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs.quickstart import arithmetic
+from rlx.config import parse_arg
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing); `lag` in updates; `decoupled`."""
+  arg = parse_arg(arg, smoke=False, lag=4, decoupled=True)
+  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=400)
+  config.rollout.batch_size = 16 if arg.smoke else 256
+  config.updates.minibatches = 2
+  config.updates.microbatches = 1
+  config.sampling = {'lag': min(arg.lag, 1) if arg.smoke else arg.lag}
+  config.algorithm = {
+      'name': 'policy_gradient',
+      'baseline': {'name': 'advantages.groups.normalised'},
+      'weight': {'name': 'losses.weights.equal'},
+      'level': {'name': 'losses.ratios.ratio'},
+      'surrogate': {'name': 'losses.policy.clipped', 'clip_low': 0.2, 'clip_high': 0.2},
+      'reduction': {'name': 'reductions.token_mean'},
+      'kl': {'name': 'no_kl'},
+      'kl_estimator': {'name': 'losses.regularizers.kl_k3'},
+      'entropy_coef': 0.0,
+      'correction': (
+          {'name': 'losses.corrections.masked', 'ratio_min': 0.0, 'ratio_max': 5.0} if arg.decoupled
+          else {'name': 'losses.corrections.none'}
+      ),
+      'correction_level': {'name': 'losses.ratios.ratio'},
+  }
+  return config

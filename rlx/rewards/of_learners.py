@@ -1,0 +1,106 @@
+"""The reward of a stage with several learners: one each, and rows that are made of scored ones."""
+
+from collections.abc import Iterator, Mapping
+import contextlib
+
+import jax
+import jax.numpy as jnp
+
+from rlx.rewards.host import HostReward, OnHost
+from rlx.rewards.pool import Scores
+from rlx.types import Annotate, Batch, Key, Models, Rows
+
+
+def by_name(**rewards: Annotate) -> Annotate:
+  """A reward for the rows of each learner; those of learners without one stay as they are.
+
+  Args:
+    **rewards: learner -> reward, a section each. One of them may be Python on the host.
+  Raises:
+    ValueError: several are Python.
+  """
+  on_host = [name for name, reward in rewards.items() if isinstance(reward, OnHost)]
+  if len(on_host) > 1:
+    raise ValueError(f'the rewards of {on_host} are Python; put their functions into one section')
+  if on_host:
+    return _OneOnHost(rewards, on_host[0])
+  return lambda models, rows, key: _scored(rewards, models, rows, key)
+
+
+def _scored(rewards: Mapping[str, Annotate], models: Models, rows: Rows, key: Key) -> Rows:
+  if unknown := sorted(set(rewards) - set(rows)):
+    raise ValueError(f'there are rewards for {unknown}; the rollout hands rows for {sorted(rows)}')
+  return {**rows, **{name: reward(models, rows[name], key) for name, reward in rewards.items()}}
+
+
+class _OneOnHost(OnHost):
+  """Rewards of which one is Python: the others are compiled, each by itself."""
+
+  def __init__(self, rewards: Mapping[str, Annotate], on_host: str):
+    self._host: HostReward = rewards[on_host]
+    self._rewards = {
+        name: reward if name == on_host else jax.jit(reward) for name, reward in rewards.items()
+    }
+
+  def __call__(self, models: Models, rows: Rows, key: Key) -> Rows:
+    return _scored(self._rewards, models, rows, key)
+
+  def heard(self) -> list[Scores]:
+    """As `OnHost`."""
+    return self._host.heard()
+
+  @contextlib.contextmanager
+  def only_shapes(self) -> Iterator[None]:
+    """As `OnHost`."""
+    with self._host.only_shapes():
+      yield
+
+  def close(self) -> None:
+    """As `OnHost`."""
+    self._host.close()
+
+
+def pairs(reward: Annotate, *, of: str, to: str) -> Annotate:
+  """Another learner's rows, made of scored ones: the best and the worst of each group, side by side.
+
+  Args:
+    reward: scores rows; a section of its own.
+    of: learner whose rows it scores.
+    to: learner that gets, for each group of at most B, a row with `chosen_tokens`, `chosen_valid`,
+      `rejected_tokens`, `rejected_valid` [B, T] and `weights` [B]: 1 where the rewards of the two differ, and
+      0 elsewhere. Where a group has several rows, only its first has a weight.
+  """
+
+  def scored(models: Models, rows: Rows, key: Key) -> Rows:
+    batch = reward(models, rows[of], key)
+    return {**rows, of: batch, to: best_and_worst(batch)}
+
+  return scored
+
+
+def in_turn(first: Annotate, second: Annotate) -> Annotate:
+  """Two rewards, one after the other; where both say the same column, the second has the last word.
+
+  Args:
+    first: a section of its own.
+    second: a section of its own, which sees what the first has said.
+  """
+
+  def both(models: Models, rows: Rows, key: Key) -> Rows:
+    first_key, second_key = jax.random.split(key)
+    return second(models, first(models, rows, first_key), second_key)
+
+  return both
+
+
+def best_and_worst(batch: Batch) -> Batch:
+  """Of rows with `rewards` and `groups` [B] the pairs that `pairs` describes."""
+  rewards, groups = batch['rewards'], batch['groups']
+  same = groups[:, None] == groups[None]
+  best = jnp.argmax(jnp.where(same, rewards[None], -jnp.inf), axis=1)
+  worst = jnp.argmin(jnp.where(same, rewards[None], jnp.inf), axis=1)
+  first = jnp.argmax(same, axis=1) == jnp.arange(len(groups))
+  differ = first & (rewards[best] > rewards[worst])
+  columns = {'chosen': best, 'rejected': worst}
+  pair = {f'{which}_{name}': batch[name][at] for which, at in columns.items() for name in ('tokens', 'valid')}
+  return {**pair, 'weights': differ.astype(jnp.float32)}
