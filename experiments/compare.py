@@ -40,14 +40,23 @@ class Line:
 def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
   arguments = _parser().parse_args(argv)
-  lines = read(arguments.runs, arguments.metric, arguments.against)
+  metric = arguments.metric or _headline(arguments.runs[0])
+  lines = read(arguments.runs, metric, arguments.against)
   output = Path(arguments.output)
   output.mkdir(parents=True, exist_ok=True)
-  text = table(lines, arguments.metric)
+  text = table(lines, metric)
   (output / 'compare.md').write_text(text)
-  draw(lines, arguments.metric, arguments.against, output / 'compare.png')
+  draw(lines, metric, arguments.against, output / 'compare.png')
   print(text, end='')
   return EXIT_DONE
+
+
+def _headline(run: str) -> str:
+  """The metric that a run is read by."""
+  path = Path(run) / 'config.json'
+  if not path.is_file():
+    raise CommandError(f'{run} holds no run (there is no config.json in it)')
+  return json.loads(path.read_text())['log']['headline']
 
 
 def read(runs: list[str], metric: str, against: str) -> list[Line]:
@@ -163,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
       description='Learning curves of runs, and how their configs differ.',
   )
   parser.add_argument('runs', nargs='+', metavar='RUN', help='working directories')
-  parser.add_argument('--metric', default='eval/episodes/return', help='default: eval/episodes/return')
+  parser.add_argument('--metric', default='', help='default: log.headline of the first run')
   parser.add_argument(
       '--against', default=TRAIN_STEPS, metavar='NAME',
       help=f'the horizontal axis: {TRAIN_STEPS} (default), or a metric that is summed, e.g. env/steps',

@@ -6,7 +6,7 @@
 import ast
 from pathlib import Path
 
-from rlx.run import build
+from rlx.run import build, learning
 from rlx.run.parts import PACKAGES
 
 ROOT = Path(__file__).parent.parent
@@ -113,7 +113,7 @@ def text() -> str:
     ValueError: the builder has a section that is not described here.
   """
   if set(RUN) != set(build.RUN_KEYS) or set(STAGE) != set(build.STAGE_KEYS) or (
-      set(MAY_HAVE) != set(build.MAY_HAVE) or set(LEARNER) != set(build.LEARNER_KEYS)
+      set(MAY_HAVE) != set(build.MAY_HAVE) or set(LEARNER) != set(learning.LEARNER_KEYS)
   ):
     raise ValueError('the sections of the builder are not those that are described here')
   lines = [HEADER.rstrip(), *_rows(RUN), '', '## What every stage has', '', '| section | what |', '|---|---|']

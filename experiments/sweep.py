@@ -98,6 +98,7 @@ def main(argv: list[str]) -> int:
   overrides = [x for x in rest if not x.startswith('--space.')]
   if not space:
     raise CommandError('nothing to sweep over; add a range, like --space.algorithm.clip_high=0.2,0.28')
+  arguments.metric = arguments.metric or _headline(arguments.config)
   _check(arguments.config, space, overrides)
   workdir = Path(arguments.workdir)
   workdir.mkdir(parents=True, exist_ok=True)
@@ -134,6 +135,13 @@ def _with_prefix(arguments: Sequence[str], prefix: str):
     if argument.startswith(prefix):
       name, _, text = argument.removeprefix(prefix).partition('=')
       yield name, text
+
+
+def _headline(path: str) -> str:
+  """The metric that runs of a config are read by."""
+  from rlx import config as configs
+
+  return configs.load(path).log.headline
 
 
 def _check(path, space, overrides) -> None:
@@ -275,7 +283,7 @@ def _parser() -> argparse.ArgumentParser:
   parser.add_argument('--trials', type=int, default=16, help='how many in all')
   parser.add_argument('--jobs', type=int, default=1, help='how many at a time')
   parser.add_argument('--sampler', choices=('tpe', 'random', 'grid'), default='tpe')
-  parser.add_argument('--metric', default='eval/held_out/accuracy', help='its last value is what counts')
+  parser.add_argument('--metric', default='', help='its last value is what counts; default: log.headline')
   parser.add_argument('--minimize', action='store_true', help='less is better')
   parser.add_argument('--seed', type=int, default=0, help='of the choices')
   parser.add_argument(

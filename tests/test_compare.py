@@ -14,6 +14,7 @@ def a_run(folder, *, returns, seed=0, rate=1e-3, members=None, env_steps=10.0):
   folder.mkdir()
   size = 1 if members is None else len(members)
   config = {'seed': seed, 'population': {'size': size}, 'optimizer': {'learning_rate': rate}}
+  config['log'] = {'headline': 'eval/episodes/return'}
   (folder / 'config.json').write_text(json.dumps(config))
   writer = MetricsWriter(folder, resume_step=-1)
   for step, value in enumerate(returns):

@@ -100,6 +100,53 @@ def qwen3(
   ))
 
 
+def gemma2(
+    task, *, num_layers: int, width: int, num_heads: int, num_kv_heads: int, head_size: int, mlp_size: int,
+    context_length: int, window: int, dtype: str, remat: bool, attention: str,
+) -> LanguageModel:
+  """Norms before and behind both parts, GeGLU, capped logits, every other layer in a window; tied.
+
+  Args are those of `qwen3`, and:
+    window: tokens that a sliding-window layer sees (4,096); layers 0, 2, .. are such.
+  Source: Gemma 2, https://arxiv.org/abs/2408.00118, section 2.
+  """
+  return LanguageModel(TransformerConfig(
+      **_gemma(task, num_layers, width, num_heads, num_kv_heads, head_size, mlp_size, context_length),
+      window=window, sliding_layers=tuple(range(0, num_layers, 2)), attention_softcap=50.0,
+      logit_softcap=30.0,
+      dtype=dtype, remat=remat, attention=attention, decode_attention=attention,
+  ))
+
+
+def gemma3(
+    task, *, num_layers: int, width: int, num_heads: int, num_kv_heads: int, head_size: int, mlp_size: int,
+    context_length: int, window: int, dtype: str, remat: bool, attention: str,
+) -> LanguageModel:
+  """`gemma2` with normalised queries and keys in place of the caps; every sixth layer sees all.
+
+  Args are those of `qwen3`, and:
+    window: tokens that a sliding-window layer sees (512 or 1,024); its positions have a base of 10,000, those
+      of the others a million.
+  Source: Gemma 3 technical report, https://arxiv.org/abs/2503.19786, section 2.
+  """
+  sliding = tuple(layer for layer in range(num_layers) if (layer + 1) % 6)
+  return LanguageModel(TransformerConfig(
+      **_gemma(task, num_layers, width, num_heads, num_kv_heads, head_size, mlp_size, context_length),
+      window=window, sliding_layers=sliding, qk_norm=True, rope_theta=1e6, local_rope_theta=1e4, dtype=dtype,
+      remat=remat, attention=attention, decode_attention=attention,
+  ))
+
+
+def _gemma(task, num_layers, width, num_heads, num_kv_heads, head_size, mlp_size, context_length) -> dict:
+  """What Gemma 2 and 3 share; queries are scaled by the size of a head, as in all but one of them."""
+  return {
+      'vocab_size': task.vocab_size, 'num_layers': num_layers, 'width': width, 'num_heads': num_heads,
+      'num_kv_heads': num_kv_heads, 'head_size': head_size, 'mlp_size': mlp_size,
+      'context_length': context_length, 'norm_offset': True, 'post_norms': True, 'scale_embedding': True,
+      'activation': 'gelu_tanh', 'tied': True, 'query_scale': head_size**-0.5,
+  }
+
+
 def gpt2(
     task, *, num_layers: int, width: int, num_heads: int, context_length: int, dtype: str, remat: bool,
     attention: str,

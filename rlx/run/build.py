@@ -14,16 +14,14 @@ nothing has neither `optimizer` nor `updates`; one with several learners has the
 (docs/stages.md). With `sampling` it samples ahead of learning, or on a mesh of its own.
 """
 
-import collections
 from collections.abc import Iterable, Mapping
 import dataclasses
 import functools
 from typing import Any
 
 from ml_collections import ConfigDict
-import optax
 
-from rlx import learners, lens, sharding, step
+from rlx import sharding, step
 from rlx.engine.packing import Packing
 from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, in_stage
@@ -33,8 +31,8 @@ from rlx.models.heads import RowHead, TokenHead
 from rlx.models.language import LanguageModel
 from rlx.models.model import as_model
 from rlx.names import resolve
-from rlx.optimizers import finite
 from rlx.rewards.host import OnHost
+from rlx.run import learning
 from rlx.run.parts import PACKAGES, Parts, build_section, call, require_keys, roles_of
 from rlx.run.program import Compiled, Program, Split
 from rlx.run.stages import (
@@ -48,13 +46,10 @@ from rlx.run.stages import (
   seen,
 )
 from rlx.split import SplitStep
-from rlx.types import keep_batch
 
 RUN_KEYS = ('seed', 'population', 'mesh', 'models', 'stages', 'evals', 'checkpoint', 'log')
 STAGE_KEYS = ('steps', 'stop', 'algorithm', 'updates', 'optimizer', 'trained', 'slow')
 MAY_HAVE = ('keeps', 'takes', 'sampling')
-LEARNER_KEYS = ('algorithm', 'updates', 'optimizer', 'trained', 'every')
-OWN = ('rollout', 'data', 'reward')  # what a learner may have of its own
 TAKEN = ('task', 'env', 'data', 'rollout', 'reward', 'score', 'decoding', 'transcripts')  # no model's name
 SHARED = ('task', 'env')  # a stage without one has that of the run; built once, for they take long to load
 
@@ -129,7 +124,7 @@ def _trained(section) -> tuple[str, ...]:
   """What a stage trains: of several learners, what any of them does."""
   if 'learners' not in section:
     return tuple(section.trained)
-  learners = _learner_sections(section.learners)
+  learners = learning.sections_of(section.learners)
   return tuple(dict.fromkeys(name for learner in learners.values() for name in learner.trained))
 
 
@@ -226,7 +221,7 @@ def _build_stage(config, name, *, models, shared, log, mesh, learnt) -> tuple[St
   stands = any(one.model.stands_on for one in models.values())
   view = functools.partial(_seen, models=models, slow=slow) if stands else None
   axes = {name: one.model.axes for name, one in held.items()}
-  make = _several if 'learners' in section else _single
+  make = learning.several if 'learners' in section else learning.single
   train_step, optimizer, reward = make(section, where, parts, view, axes)
   if any(isinstance(one.model.functions, LanguageModel | TokenHead | RowHead) for one in held.values()):
     _check_vocabularies(where, held.values(), parts['task']())
@@ -271,102 +266,6 @@ def _seen(own, models, slow):
   return seen(own, {name: models[slow.get(name, name)] for name in own}, models)
 
 
-def _single(section, where: str, parts: Parts, view, axes) -> tuple[step.Step, Any, Any]:
-  """The train step of one learner, its optimizer, and the reward."""
-  train_step, optimizer = _learner_step(section, where, parts, view, axes)
-  return train_step, optimizer, parts['reward']() if 'reward' in parts.asked else None
-
-
-def _learner_step(section, where: str, parts: Parts, view, axes) -> tuple[step.Step, Any]:
-  """A train step, and the optimizer of what it trains."""
-  made = parts['algorithm']()
-  trains = bool(section.trained)
-  optimizer = parts['optimizer']() if trains else optax.identity()
-  if isinstance(made, step.Step):  # the paper's own
-    if view is not None:
-      raise ConfigError(
-          f'config.{where}.algorithm is a train step of its own, which sees parameters as they are; none of '
-          'its models can stand on another'
-      )
-    if 'updates' in section:
-      raise ConfigError(f'config.{where}.updates: the algorithm makes its own updates; take the section away')
-    return step.over(made, axes), optimizer
-  algorithm = made if view is None else lens.through(view, made)
-  wanted = {'epochs', 'minibatches', 'microbatches'}
-  if trains and 'updates' not in section:
-    raise ConfigError(f"config.{where} lacks ['updates'], which a stage that trains something needs")
-  updates = section.updates.to_dict() if trains else dict.fromkeys(wanted, 1)
-  require_keys(updates.keys(), wanted, 'updates', 'make_train_step()')
-  if min(updates.values()) < 1:
-    raise ConfigError(f'config.updates: {updates} must be at least 1 each')
-  return step.make_train_step(algorithm, optimizer, **updates, axes=axes), optimizer
-
-
-def _several(section, where: str, parts: Parts, view, axes) -> tuple[step.Step, Any, Any]:
-  """The train step of several learners, their optimizers as one, and the reward of all."""
-  made, sections = {}, _learner_sections(section.learners)
-  _check_learners(where, section.learners, sections)
-  for name, own in sections.items():
-    own_parts = _learner_parts(own, parts)
-    train_step, optimizer = _learner_step(own, f'{where}.learners.{name}', own_parts, view, axes)
-    if 'reward' in own and isinstance(own_parts['reward'](), OnHost):
-      raise ConfigError(f'config.learners.{name}.reward is Python; only that of all can leave the device')
-    if unasked := sorted(set(own.keys()) - own_parts.asked - {*LEARNER_KEYS}):
-      raise ConfigError(f'config.{where}.learners.{name} has {unasked}, which nobody asks for')
-    made[name] = learners.Learner(
-        step=train_step, optimizer=optimizer, trained=tuple(own.trained), every=own.every
-    )
-  reward = parts['reward']() if 'reward' in section else keep_batch
-  rollout, scored = parts['rollout'](), reward
-  if view is not None:
-    rollout, scored = lens.rollout(view, rollout), lens.annotate(view, reward)
-  train_step = learners.make_learners_step(rollout, scored, made, axes=axes)
-  return train_step, learners.optimizer_of(made), reward
-
-
-def _learner_sections(section) -> dict[str, Any]:
-  """The sections of learners in the order of their steps."""
-  if 'order' not in section or 'shared' not in section:
-    raise ConfigError(
-        "config.learners lacks ['order', 'shared']: the learners in the order of their steps, and the models "
-        'that several of them train'
-    )
-  names = {*section.keys()} - {'order', 'shared'}
-  if sorted(section.order) != sorted(names):
-    raise ConfigError(f'config.learners.order={tuple(section.order)!r}, but the sections are {sorted(names)}')
-  return {name: section[name] for name in section.order}
-
-
-def _check_learners(where: str, section, sections: Mapping[str, Any]) -> None:
-  """They are several, and say so where they train the same model."""
-  if len(sections) < 2:
-    raise ConfigError(f'config.{where}.learners has {[*sections]}; one learner needs no such section')
-  if learners.PLAY in sections:
-    raise ConfigError(f'config.{where}.learners: {learners.PLAY!r} is taken; call the learner something else')
-  for name, own in sections.items():
-    given, wanted = set(own.keys()) - {*OWN, 'updates'}, {*LEARNER_KEYS} - {'updates'}
-    require_keys(given, wanted, f'learners.{name}', 'a learner')
-    if own.every < 1:
-      raise ConfigError(f'config.learners.{name}.every={own.every} steps; at least 1')
-    if not own.trained:
-      raise ConfigError(f'config.learners.{name}.trained is empty; a learner trains something')
-  counts = collections.Counter(model for own in sections.values() for model in own.trained)
-  twice = {model for model, count in counts.items() if count > 1}
-  if twice != set(section.shared):
-    raise ConfigError(
-        f'config.{where}.learners: several train {sorted(twice)}, and shared={tuple(section.shared)!r}; name '
-        'there the models that learners train in turn, each with moments of its own'
-    )
-
-
-def _learner_parts(section, parts: Parts) -> Parts:
-  """What the functions of a learner may ask for: its own sections, the rows it is handed, and the stage's."""
-  sections = {name: value for name, value in section.items() if name in (*OWN, 'algorithm')}
-  given = {'rollout': lambda: learners.handed, 'reward': lambda: keep_batch}
-  given = {name: make for name, make in given.items() if name not in sections}
-  return Parts(sections, {**given, 'optimizer': lambda: _optimizer(section, parts)}, parts)
-
-
 def _stage_parts(config, section, slow, models, shared: Parts, log: Logging) -> Parts:
   """What the functions of a stage may ask for: its sections, and models as they speak here."""
   task = lambda: parts['task']()
@@ -387,17 +286,12 @@ def _stage_parts(config, section, slow, models, shared: Parts, log: Logging) -> 
   speaker = lambda source: in_stage(models[source].model.functions, decoding, scoring)
   names = {**{name: name for name in models}, **slow}
   given = {name: functools.partial(speaker, source) for name, source in names.items()}
-  given |= {'transcripts': lambda: log.samples, 'optimizer': lambda: _optimizer(section, parts)}
+  given |= {'transcripts': lambda: log.samples, 'optimizer': lambda: learning.optimizer_of(section, parts)}
   same = {name for name in SHARED if _is_same(section, config, name)}
   sections = {name: value for name, value in section.items() if name not in same}
   parts = Parts(sections, given, shared)
   parts.asked |= same if section is not config else set()
   return parts
-
-
-def _optimizer(section, parts: Parts) -> optax.GradientTransformation:
-  """The optimizer of a stage or a learner, with the guard against updates that are not finite around it."""
-  return finite(build_section(section.optimizer, 'optimizer', parts, PACKAGES['optimizer']))
 
 
 def _is_same(section, config, name: str) -> bool:

@@ -16,10 +16,13 @@ SIZES = dict(
 )
 GROUPED = dict(SIZES, num_kv_heads=1, mlp_size=20, tied=False)
 LLAMA = dict(GROUPED, rope_theta=500.0)
+GEMMA = dict(SIZES, num_kv_heads=1, mlp_size=20, head_size=8, window=8)
 FAMILIES = {
     'llama': (families.llama, LLAMA),
     'qwen2': (families.qwen2, dict(GROUPED, tied=True)),
     'qwen3': (families.qwen3, dict(GROUPED, head_size=8)),
+    'gemma2': (families.gemma2, dict(GEMMA, num_layers=3)),
+    'gemma3_text': (families.gemma3, dict(GEMMA, num_layers=7)),
     'gpt2': (families.gpt2, SIZES),
 }
 

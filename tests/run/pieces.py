@@ -38,6 +38,17 @@ def noise(*, rows: int, size: int) -> StatefulRollout:
   return StatefulRollout(begin=begin, draw=draw, data=None, observe=observe)
 
 
+def around(point, *, rows: int, size: int):
+  """Noise around the point as it is: what is drawn depends on the weights that draw."""
+  del point
+
+  def draw(models, world, key):
+    x = models['point'][None] + jax.random.normal(key, (rows, size))
+    return {'x': x, 'seen': jnp.zeros((rows, size))}, world
+
+  return draw
+
+
 def nearer(rollout, point, *, target: float) -> Algorithm:
   """A point goes to a target, shaken by what is drawn and by what was seen."""
   del point

@@ -98,8 +98,20 @@ def five_models(larger: str) -> ConfigDict:
   return config
 
 
+def _assert_other_files_are_refused(config, directory, workdir):
+  """A run does not go on with other files under a frozen model than it began with."""
+  config_file = Path(directory) / 'config.json'
+  before = config_file.read_text()
+  config_file.write_text(before.replace('{', '{\n  "note": "another",', 1))
+  with pytest.raises(configs.ConfigError, match='are not those that the run began with') as error:
+    train.train(config, workdir, quiet=True, command='')
+  config_file.write_text(before)
+  assert '\n' not in str(error.value)
+
+
 def test_models_of_many_shapes_are_one_run(larger, tmp_path, monkeypatch):
-  """It learns, is stopped and goes on to the bit, leaves what others load, and saves no frozen weights."""
+  """It learns, is stopped and goes on to the bit, leaves what others load, and saves no frozen weights; with
+  other files under one of these it does not go on."""
   config = five_models(larger)
   whole = train.train(config, tmp_path / 'whole', quiet=True, command='')
   rows = read_metrics(tmp_path / 'whole/metrics.jsonl')
@@ -113,6 +125,7 @@ def test_models_of_many_shapes_are_one_run(larger, tmp_path, monkeypatch):
   monkeypatch.setattr(train._Session, '_show', stop_in_the_middle)
   steps = [train.train(config, tmp_path / 'twice', quiet=True, command='').step for _ in range(2)]
   assert steps == [2, 4]
+  _assert_other_files_are_refused(config, larger, tmp_path / 'twice')
   metrics = [(tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'twice')]
   assert metrics[0] == metrics[1]
   manifest = json.loads(max((tmp_path / 'whole/checkpoints').glob('*/manifest.json')).read_text())
@@ -124,19 +137,6 @@ def test_models_of_many_shapes_are_one_run(larger, tmp_path, monkeypatch):
   shape = run.stages[0].models['base'].model.functions.shape
   adapters, _ = peft.load(tmp_path / 'whole/adapter', shape, family='qwen2')
   chex.assert_trees_all_equal(adapters, jax.device_get(state.params['policy']))
-
-
-def test_other_files_under_a_frozen_model_are_refused(larger, tmp_path):
-  config = five_models(larger)
-  config.steps = 2
-  train.train(config, tmp_path, quiet=True, command='')
-  config_file = Path(larger) / 'config.json'
-  before = config_file.read_text()
-  config_file.write_text(before.replace('{', '{\n  "note": "another",', 1))
-  with pytest.raises(configs.ConfigError, match='are not those that the run began with') as error:
-    train.train(config, tmp_path, quiet=True, command='')
-  config_file.write_text(before)
-  assert '\n' not in str(error.value)
 
 
 @pytest.mark.slow

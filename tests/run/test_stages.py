@@ -251,6 +251,28 @@ def test_members_of_a_population_see_each_other(tmp_path):
     train.check(build(alone))
 
 
+def test_a_config_can_sample_on_other_devices_and_ahead(tmp_path):
+  """With lag 0 the same as on one mesh; ahead, it says how old rows are, and resumes to the bit."""
+  around = {'name': 'pieces.around', 'rows': 8, 'size': 3}
+  config_with = lambda **more: config_of(('main',), main=stage(rollout=around, steps=8, **more))
+  two = {'data': 2, 'fsdp': 1, 'tensor': 1}
+  here, plain, _ = run_in(config_with(), tmp_path / 'here')
+  _, away, _ = run_in(config_with(sampling={'lag': 0, 'mesh': two}), tmp_path / 'away')
+  chex.assert_trees_all_close(away.params, plain.params, rtol=1e-6)
+  config = config_with(sampling={'lag': 1, 'mesh': two})
+  ahead, state, _ = run_in(config, tmp_path / 'ahead')
+  again, resumed, _ = run_in(config, tmp_path / 'stopped', stops=(2, 4))
+  assert ahead == again and ahead != here
+  chex.assert_trees_all_equal(numbers(state), numbers(resumed))
+  rows = read_metrics(tmp_path / 'ahead/metrics.jsonl')
+  assert [row['rollout/policy_lag'] for row in rows[1:5]] == [0, 1, 0, 1]
+  assert rows[1]['sampling/weights_bytes'] == 3 * 4
+  timing = (tmp_path / 'ahead/timing.jsonl').read_text().splitlines()
+  assert json.loads(timing[0])['time/weights_seconds'] > 0
+  with pytest.raises(configs.ConfigError, match='are free'):
+    build(config_with(sampling={'lag': 0, 'mesh': {'data': 64, 'fsdp': 1, 'tensor': 1}}))
+
+
 def learners(**changes) -> dict:
   """A stage in which two points learn."""
   one = lambda name, target: {
