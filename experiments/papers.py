@@ -17,10 +17,10 @@ takes long runs in `make test-slow`.
 
 ## Algorithms
 
-A file each. All but two pass the conformance table (`tests/test_conformance.py`): an algorithm learns a toy,
+A file each. Most pass the conformance table (`tests/test_conformance.py`): an algorithm learns a toy,
 stays finite, compiles once, does not depend on micro-batches, minibatch order, padding, packing or devices,
-and resumes to the bit. A few are tried at once, the others in `make test-slow`. `seeupo` and `internal_rl`
-are train steps of their own, which the table does not take: of them their checks are tried, and no more.
+and resumes to the bit. A few are tried at once, the others in `make test-slow`. `seeupo`, a
+train step of its own, `internal_rl`, and those that make no samples of a policy have tests of their own.
 
 | algorithm | what | source | config | result | check |
 |---|---|---|---|---|---|

@@ -58,7 +58,18 @@ class Grid:
 
   @property
   def vocab_size(self) -> int:
+    """Cells, moves and `begin`."""
     return self.begin + 1
+
+  @property
+  def eos_ids(self) -> tuple[int, ...]:
+    """Tokens that end a row: the one that never comes behind its first place. Rows are equally long."""
+    return (self.begin,)
+
+  @property
+  def pad_id(self) -> int:
+    """What would stand behind the end of a row."""
+    return self.begin
 
 
 def subgoals(*, size: int, cells: tuple[int, ...], unseen: tuple[tuple[int, int], ...]) -> Grid:

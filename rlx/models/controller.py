@@ -16,7 +16,9 @@ and is trained, with the decoder frozen, by what the codes cost and what they le
     L = Σ_t -log π(a_t | o_1..t, z_1..t) + price β_t (KL(N(μ_t, σ_t²) ‖ N(0, 1)) + switch_nats).
 
 Only a switch pays, so a code is kept for as long as it says what is done. The switch sees no future: later,
-who acts draws codes from a policy of its own (`rlx/algorithms/internal_rl.py`) and keeps switch and U.
+who acts draws codes from a policy of its own (`init_actor`, `draw`) and keeps switch and U.
+
+`codes` and `coder` are the two as models of a config; `rlx/algorithms/internal_rl.py` trains them.
 
 Source: Kobayashi et al., 2025, https://arxiv.org/abs/2512.20605. Smaller than there: no recurrent state but
 the code itself, and one layer of each. Our reading: β_t pays for the divergence, and is drawn as 0 or 1 in
@@ -24,13 +26,16 @@ training (gradients pass as if it were the chance of 1). Our addition: `switch_n
 moves cost no more nats than codes for subgoals, and on a small grid they are what is found.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from rlx.models.language import LanguageModel
+from rlx.models.model import Model
 from rlx.models.transformer import Params
+from rlx.types import Key
 
 
 class Codes(NamedTuple):
@@ -39,6 +44,57 @@ class Codes(NamedTuple):
   z: jax.Array  # [B, T, Z]
   gates: jax.Array  # [B, T], β
   kl: jax.Array  # [B, T], of z̃_t to a standard normal, in nats
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reader:
+  """What reads the stream of a decoder, a controller or a policy over codes, by the sizes that have to fit.
+
+  Attributes:
+    width: D of the decoder.
+    code_size: Z.
+  """
+
+  width: int
+  code_size: int
+
+
+def check_fits(policy: LanguageModel, *readers: Reader) -> None:
+  """Raises `ValueError` where readers are not of this decoder, or their codes not of one size."""
+  if widths := [reader.width for reader in readers if reader.width != policy.width]:
+    raise ValueError(f'controller and actor read streams of {widths} numbers, the policy has {policy.width}')
+  if len(sizes := {reader.code_size for reader in readers}) > 1:
+    raise ValueError(f'code_size={sorted(sizes)} of controller and actor: give both the same')
+
+
+def codes(policy: LanguageModel, *, code_size: int, hidden_size: int, rank: int) -> Model:
+  """A controller of a decoder, as `init` begins it.
+
+  Args:
+    policy: whose stream it reads and changes; another model by `names: {'policy': ...}`.
+    code_size: Z, numbers in a code.
+    hidden_size: of the encoder's and the switch's hidden layers and of the GRU.
+    rank: of U.
+  """
+  sizes = dict(width=policy.width, code_size=code_size, hidden_size=hidden_size, rank=rank)
+  return Model(
+      functions=Reader(width=policy.width, code_size=code_size), init=lambda key, models: init(key, **sizes)
+  )
+
+
+def coder(policy: LanguageModel, *, code_size: int, hidden_size: int) -> Model:
+  """A policy over the codes of a controller, as `init_actor` begins it.
+
+  Args:
+    policy: whose stream it reads; another model by `names: {'policy': ...}`.
+    code_size: Z, that of the controller.
+    hidden_size: of its hidden layer.
+  """
+  sizes = dict(width=policy.width, code_size=code_size, hidden_size=hidden_size)
+  return Model(
+      functions=Reader(width=policy.width, code_size=code_size),
+      init=lambda key, models: init_actor(key, **sizes),
+  )
 
 
 def init(key: jax.Array, *, width: int, code_size: int, hidden_size: int, rank: int) -> Params:
@@ -64,6 +120,23 @@ def init(key: jax.Array, *, width: int, code_size: int, hidden_size: int, rank: 
       'down': matrix(width, rank), 'down_bias': jnp.zeros(rank), 'mix': matrix(code_size, rank),
       'up': 0.1 * matrix(rank, width),
   }
+
+
+def init_actor(key: Key, *, width: int, code_size: int, hidden_size: int) -> Params:
+  """A policy over codes that begins as the encoder's prior, a standard normal.
+
+  Args:
+    key: consumed.
+    width: D of the decoder.
+    code_size: Z.
+    hidden_size: of its hidden layer.
+  """
+  matrix = jax.random.normal(key, (width, hidden_size)) * width**-0.5
+  weights = {
+      'in': matrix, 'bias': jnp.zeros(hidden_size), 'out': jnp.zeros((hidden_size, code_size)),
+      'out_bias': jnp.zeros(code_size),
+  }
+  return {'mean': weights, 'log_std': jnp.zeros(code_size)}
 
 
 def steps(params: Params, model: LanguageModel, tokens: jax.Array) -> jax.Array:
@@ -152,3 +225,9 @@ def discover(params: Params, e: jax.Array, key: jax.Array) -> Codes:
   inputs = (*columns, jnp.arange(num_steps) == 0)
   _, (z, gates) = jax.lax.scan(step, jnp.zeros_like(mean[:, 0]), inputs)
   return Codes(jnp.moveaxis(z, 0, 1), gates.T, kl)
+
+
+def draw(actor: Params, e: jax.Array, key: Key) -> jax.Array:
+  """[B, Z] codes drawn at `read` streams e [B, D], from the policy over codes."""
+  mean = mlp(actor['mean'], e)
+  return mean + jnp.broadcast_to(jnp.exp(actor['log_std']), mean.shape) * jax.random.normal(key, mean.shape)

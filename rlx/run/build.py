@@ -114,7 +114,8 @@ def _stage_names(config) -> tuple[str, ...]:
     raise ConfigError(f"stages={names!r} must name sections and end with 'main', the sections at the top")
   if missing := [name for name in names if name != 'main' and name not in config]:
     raise ConfigError(f'stages={names!r}: the config has no sections {missing}')
-  sections = (name for name, value in config.items() if isinstance(value, ConfigDict) and 'steps' in value)
+  is_stage = lambda value: isinstance(value, ConfigDict) and 'steps' in value and 'slow' in value
+  sections = (name for name, value in config.items() if is_stage(value))
   if never := sorted(set(sections) - set(names)):
     raise ConfigError(f'stages={names!r}: nobody enters {never}; name them there, or take the sections away')
   return names

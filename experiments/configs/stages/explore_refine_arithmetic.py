@@ -7,7 +7,9 @@
 stage that is entered three times. With `keeps` it finds its optimizer again; without, its moments and its
 warm-up begin anew.
 
-Result: not run yet.
+Result: what is kept makes no difference here. Held-out accuracy after 600 steps, median of five seeds
+(worst): 70.6 % (8.6 %) with `keeps`, 68.9 % (7.7 %) without; paired, 70.9, 83.5, 70.6, 8.6, 22.2 against
+71.1, 81.2, 68.9, 7.7, 29.7.
 """
 
 from ml_collections import ConfigDict

@@ -9,7 +9,9 @@ another swarm.
 
 Paper: SAPO, https://arxiv.org/abs/2509.08721.
 
-Result: not run yet.
+Result: nothing is learnt with 64 rows a step, shared or not. Held-out accuracy after 200 steps, medians of
+the four members for five swarms: 1.2, 1.4, 1.8, 3.2, 1.9 %; without exchange 3.6, 2.6, 2.4, 3.5, 2.6 %. SFT
+ends at 20 % and more: so few rows lose it.
 """
 
 from ml_collections import ConfigDict
@@ -21,7 +23,7 @@ from rlx.config import parse_arg
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing); `taken_groups` of eight."""
   arg = parse_arg(arg, smoke=False, taken_groups=4)
-  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=400)
+  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=200)
   config.population.size = 4
   completions = {**config.rollout, 'batch_size': 64}
   config.rollout = {

@@ -10,7 +10,13 @@ its own.
 
 Paper: AReaL, https://arxiv.org/abs/2505.24298, section 5.2.
 
-Result: not run yet.
+Result: age costs, and the decoupled objective does not pay for it here. Held-out accuracy after 200 steps
+with two updates a batch, five seeds:
+
+    lag 0                   57.0 59.9 49.0 47.6 32.7 %
+    lag 1                   51.7 49.0 40.3 47.1 34.7 %
+    lag 4                   34.2 34.6 23.3 24.8 20.4 %
+    lag 4, decoupled=False  43.7 48.7 28.3 41.2 30.2 %
 """
 
 from ml_collections import ConfigDict
@@ -22,7 +28,7 @@ from rlx.config import parse_arg
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing); `lag` in updates; `decoupled`."""
   arg = parse_arg(arg, smoke=False, lag=4, decoupled=True)
-  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=400)
+  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=200)
   config.rollout.batch_size = 16 if arg.smoke else 256
   config.updates.minibatches = 2
   config.updates.microbatches = 1

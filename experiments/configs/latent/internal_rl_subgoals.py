@@ -1,0 +1,139 @@
+"""Internal RL in a grid of four colours: codes that steer a frozen policy learn an order nobody demonstrated.
+
+    rlx --config=experiments/configs/latent/internal_rl_subgoals.py --workdir=runs/internal_rl
+
+Paper: https://arxiv.org/abs/2512.20605. Demonstrators walk from colour to colour, and never from 0 to 2. A
+decoder is cloned from them (`clone`) and frozen, a controller discovers codes for what they did (`discover`),
+and a policy over codes learns to visit 0 and then 2, rewarded for the whole alone (`main`).
+`eval/order/arrives` is the share of rows that do so.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+
+CODE_SIZE, NUM_LOWER, ORDER = 4, 1, (0, 2)
+NUM_MOVES = 14  # of a row
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  arg = parse_arg(arg, smoke=False)
+  config = ConfigDict()
+  config.seed = 0
+  config.population = {'size': 3}
+  config.mesh = {'data': -1, 'fsdp': 1, 'tensor': 1}  # -1: all devices
+  config.stages = ('clone', 'discover', 'main')
+
+  config.task = {
+      'name': 'subgoals',
+      'size': 4,  # by 4 cells
+      'cells': (1, 7, 14, 8),  # of the colours
+      'unseen': ((0, 2), (2, 1)),  # successions that no demonstrator shows
+  }
+  config.models = {
+      'policy': {
+          'name': 'llama',  # 21 thousand parameters
+          'num_layers': 2,
+          'width': 32,
+          'num_heads': 2,
+          'num_kv_heads': 2,
+          'mlp_size': 64,
+          'context_length': NUM_MOVES,  # what was done and what is seen then are one column
+          'rope_theta': 10_000.0,
+          'tied': True,
+          'dtype': 'float32',
+          'remat': False,
+          'attention': 'reference',
+      },
+      'controller': {'name': 'codes', 'code_size': CODE_SIZE, 'hidden_size': 32, 'rank': 16},
+      'actor': {'name': 'coder', 'code_size': CODE_SIZE, 'hidden_size': 32},
+  }
+  # Every language model has these two; here moves are drawn as they are likely, and whole rows are scored.
+  config.score = {'chunk_tokens': 4096, 'packed_columns': 0, 'packed_rows': 0, 'share_prompts': False}
+  config.decoding = {
+      'max_tokens': NUM_MOVES,
+      'min_tokens': 0,
+      'temperature': 1.0,
+      'top_k': 0,
+      'top_p': 1.0,
+      'sampler': 'gumbel',
+  }
+  once = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
+  optimizer = {
+      'name': 'adamw',
+      'learning_rate': 1e-2,
+      'warmup_steps': 0,  # updates
+      'final_fraction': 0.0,
+      'b1': 0.9,
+      'b2': 0.999,
+      'eps': 1e-8,
+      'weight_decay': 0.0,
+      'clip_norm': 1.0,
+  }
+
+  # Stage 3, at the top of the config: reinforcement learning of codes.
+  num_demonstrations, num_rows = (8, 8) if arg.smoke else (64, 256)
+  cloning_steps, discovery_steps, steps = (4, 4, 4) if arg.smoke else (400, 600, 100)
+  config.steps = steps
+  config.stop = ConfigDict()  # none: all steps are taken
+  config.trained = ('actor',)
+  config.slow = {'policy': 'policy', 'controller': 'controller'}  # as they were handed on
+  config.algorithm = {
+      'name': 'internal_rl',
+      'batch_size': num_rows,
+      'num_steps': NUM_MOVES,
+      'num_lower': NUM_LOWER,  # blocks below the controller
+      'order': ORDER,
+  }
+  config.updates = once
+  config.optimizer = {'name': 'adam', 'learning_rate': 1e-2, 'b1': 0.9, 'b2': 0.999, 'eps': 1e-8}
+
+  config.clone = {
+      'steps': cloning_steps,
+      'stop': ConfigDict(),
+      'trained': ('policy',),
+      'slow': ConfigDict(),
+      'decoding': {**config.decoding},
+      'algorithm': {'name': 'internal_rl.cloning', 'batch_size': num_demonstrations, 'num_steps': NUM_MOVES},
+      'updates': once,
+      'optimizer': {**optimizer, 'decay_steps': cloning_steps},
+  }
+  config.discover = {
+      'steps': discovery_steps,
+      'stop': ConfigDict(),
+      'trained': ('controller',),
+      'slow': {'policy': 'policy'},
+      'decoding': {**config.decoding},
+      'algorithm': {
+          'name': 'internal_rl.discovery',
+          'batch_size': num_demonstrations,
+          'num_steps': NUM_MOVES,
+          'num_lower': NUM_LOWER,
+          'price': 0.2,  # of a nat
+          'price_steps': discovery_steps // 2,  # until then it rises
+          'switch_nats': 2.0,
+      },
+      'updates': once,
+      'optimizer': {**optimizer, 'decay_steps': discovery_steps},
+  }
+
+  config.evals = {
+      'order': {
+          'name': 'arrives',
+          'every': 2 if arg.smoke else 20,  # steps
+          'rows': 16 if arg.smoke else 1000,
+          'num_steps': NUM_MOVES,
+          'num_lower': NUM_LOWER,
+          'order': ORDER,
+      },
+  }
+  config.checkpoint = {'every': 2 if arg.smoke else 100, 'keep': 2}
+  config.log = {
+      'steps_per_dispatch': 2 if arg.smoke else 20,
+      'samples': 0,  # there is no text
+      'headline': 'eval/order/arrives',
+  }
+  return config
