@@ -24,10 +24,10 @@ import tempfile
 
 import matplotlib.pyplot as plt
 
-from experiments import talk
-from experiments.configs.math import gsm8k_grpo
-from experiments.data import generate
-from experiments.init_model import init_model
+from rlx.experiments import talk
+from rlx.experiments.configs.math import gsm8k_grpo
+from rlx.experiments.data import generate
+from rlx.experiments.init_model import init_model
 from rlx.run import train
 from rlx.run.writers import read_metrics
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.launch import EXIT_DONE, CommandError
 
 TRAIN_STEPS = 'train steps'
 _COLORS = ('#1f4e9e', '#c8701a', '#2f7d4f', '#8a3f8f', '#5f6b7a', '#b03a3a')

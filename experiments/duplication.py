@@ -1,6 +1,6 @@
 """How much of a folder stands in it more than once.
 
-    python -m experiments.duplication rlx/algorithms/control --show=5
+    python -m rlx.experiments.duplication rlx/algorithms/control --show=5
 
 prints the share of code lines that lie in windows of six identical consecutive code lines which occur more
 than once in the folder, after the windows that occur most. Docstrings, comments and blank lines are no code,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.generate import add_model_options, add_sampling_options
-from experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.generate import add_model_options, add_sampling_options
+from rlx.experiments.launch import EXIT_DONE, CommandError
 
 
 def main(argv: list[str]) -> int:
@@ -72,8 +72,8 @@ def _percent(values: np.ndarray, seed: int) -> str:
 
 def _answered(arguments) -> list[dict]:
   """The rows of the file with the model's completions and their scores."""
-  from experiments import talk
   from rlx.data.dataset import dataset
+  from rlx.experiments import talk
   from rlx.names import resolve
 
   talker = talk.load(

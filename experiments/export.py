@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.launch import EXIT_DONE, CommandError
 
 
 def main(argv: list[str]) -> int:

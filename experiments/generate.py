@@ -4,13 +4,13 @@ import argparse
 import json
 import sys
 
-from experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.launch import EXIT_DONE, CommandError
 
 
 def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
   arguments = _parser().parse_args(argv)
-  from experiments import talk
+  from rlx.experiments import talk
 
   prompts = arguments.prompt or [line.rstrip('\n') for line in sys.stdin]
   try:

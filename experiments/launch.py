@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
 
   try:
     if argv and argv[0] in COMMANDS:
-      return importlib.import_module(f'experiments.{argv[0].replace("-", "_")}').main(argv[1:])
+      return importlib.import_module(f'rlx.experiments.{argv[0].replace("-", "_")}').main(argv[1:])
     return _train(argv)
   except (ConfigError, CommandError) as error:
     print(f'rlx: {error}', file=sys.stderr)

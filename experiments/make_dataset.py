@@ -8,7 +8,7 @@ of a run that was stopped early, *medium-replay* is `replay` of it, *expert* is 
 import argparse
 from pathlib import Path
 
-from experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.launch import EXIT_DONE, CommandError
 
 SOURCES = ('random', 'sampled', 'mode', 'replay')
 

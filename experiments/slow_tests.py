@@ -1,6 +1,6 @@
 """Runs the slow tests file by file, for hours if it must, and writes what passed and how long it took.
 
-    python -m experiments.slow_tests --out docs/tests.md [--files tests/papers/test_pav.py ..]
+    python -m rlx.experiments.slow_tests --out docs/tests.md [--files tests/papers/test_pav.py ..]
 
 Each file is a process of its own, so that memory is let go. A file that the table already has is not run
 again: stop whenever you like, and start again. Named files are run in any case.
@@ -20,7 +20,7 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).parents[1]
 HEAD = """# Slow tests, as they were run
 
-`make test-slow` takes hours. `python -m experiments.slow_tests` runs it in pieces, a file at a time, and
+`make test-slow` takes hours. `python -m rlx.experiments.slow_tests` runs it in pieces, a file at a time, and
 writes this table: what was run, when, at which commit, and how long it took (on {where}; one core, often
 with other work on the other one).
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import statistics
 import time
 
-from experiments.launch import EXIT_DONE, EXIT_REQUEUE, CommandError
-from experiments.launch import main as launch
+from rlx.experiments.launch import EXIT_DONE, EXIT_REQUEUE, CommandError
+from rlx.experiments.launch import main as launch
 
 JOURNAL, TABLE, FACTORS = 'sweep.journal', 'trials.tsv', 'factors.md'
 _POLL_SECONDS = 1.0

@@ -16,8 +16,8 @@ import jax
 from jax import custom_batching
 import jax.numpy as jnp
 
-from kernels import switch
-from kernels.decode_attention_reference import (
+from rlx.kernels import switch
+from rlx.kernels.decode_attention_reference import (
     Prefix,
     Stretch,
     attend_reference,
@@ -188,7 +188,9 @@ def _live_of_all(axis_size, in_batched, first, last):
 
 
 def _mosaic(query, parts, softcap):
-  from kernels.decode_attention_mosaic import attend_mosaic  # a GPU's compiler, which others need not load
+  from rlx.kernels.decode_attention_mosaic import (
+    attend_mosaic,  # a GPU's compiler, which others need not load
+  )
 
   return attend_mosaic(query, parts, softcap=softcap)
 
@@ -239,7 +241,7 @@ def _no_plain_past(num_queries, num_columns, window, prefix) -> str:
 
 
 def _no_mosaic(query, keys, prefix) -> str:
-  from kernels import decode_attention_mosaic as mosaic
+  from rlx.kernels import decode_attention_mosaic as mosaic
 
   size, queries = query.shape[3], query.shape[1] * query.shape[2] // keys.shape[2]
   columns = [keys.shape[1]] + ([] if prefix is None else [prefix.keys.shape[1]])

@@ -21,7 +21,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 import jax.numpy as jnp
 
-from kernels.decode_attention_reference import Stretch, merge, softcapped
+from rlx.kernels.decode_attention_reference import Stretch, merge, softcapped
 
 HEAD_SIZES = (64, 128)  # the accumulators of larger heads do not fit into the registers of a warpgroup
 QUERIES = 64  # rows of the smallest product that a warpgroup computes

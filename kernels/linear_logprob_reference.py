@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from kernels.linear_logprob import Adjust, TokenStatistics, keep_logits
+from rlx.kernels.linear_logprob import Adjust, TokenStatistics, keep_logits
 
 
 def linear_logprob_reference(

@@ -16,9 +16,9 @@ import jax
 from jax import custom_batching
 import jax.numpy as jnp
 
-from kernels import switch
-from kernels.decode_attention_reference import grouped_heads, softcapped
-from kernels.packed_attention_reference import Sight, attend_packed_reference
+from rlx.kernels import switch
+from rlx.kernels.decode_attention_reference import grouped_heads, softcapped
+from rlx.kernels.packed_attention_reference import Sight, attend_packed_reference
 
 BLOCK = 128  # queries, and keys, whose scores exist at one time
 _MASKED = -1e30

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kernels.decode_attention_reference import grouped_heads, softcapped
+from rlx.kernels.decode_attention_reference import grouped_heads, softcapped
 
 _MASKED = -1e30  # finite, so that a row with nothing to attend to is not NaN
 

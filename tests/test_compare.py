@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from experiments import compare, launch
+from rlx.experiments import compare, launch
 from rlx.run.writers import MetricsWriter
 
 

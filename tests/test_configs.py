@@ -6,8 +6,8 @@ import jax
 from ml_collections import ConfigDict
 import pytest
 
-from experiments import config_docs, papers
 from rlx import config as configs
+from rlx.experiments import config_docs, papers
 from rlx.run import train
 from rlx.run.build import build
 
@@ -88,8 +88,8 @@ def test_a_stop_rule_ends_a_stage_early(tmp_path):
 
 def test_the_page_of_sections_is_up_to_date():
   said = (ROOT / 'docs/config.md').read_text()
-  assert said == config_docs.text(), 'run: python -m experiments.config_docs'
+  assert said == config_docs.text(), 'run: python -m rlx.experiments.config_docs'
 
 
 def test_papers_table_is_up_to_date():
-  assert (ROOT / 'docs/papers.md').read_text() == papers.table(), 'run: python -m experiments.papers'
+  assert (ROOT / 'docs/papers.md').read_text() == papers.table(), 'run: python -m rlx.experiments.papers'

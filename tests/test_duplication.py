@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from experiments import duplication
+from rlx.experiments import duplication
 
 ALGORITHMS = Path(__file__).parent.parent / 'rlx/algorithms/control'
 BOUND = 0.06  # of the lines
@@ -45,4 +45,4 @@ def test_five_lines_and_another_one_are_no_duplicate(other):
 
 def test_the_algorithms_of_control_say_things_once():
   found = duplication.share({str(path): path.read_text() for path in ALGORITHMS.glob('*.py')})
-  assert found < BOUND, f'{found:.3f} of the lines: see python -m experiments.duplication {ALGORITHMS}'
+  assert found < BOUND, f'{found:.3f} of the lines: see python -m rlx.experiments.duplication {ALGORITHMS}'

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import init_model as module
-from experiments.init_model import FAMILIES, init_model, main, train_tokenizer
 from rlx.data import tokenizer as tokenizers
+from rlx.experiments import init_model as module
+from rlx.experiments.init_model import FAMILIES, init_model, main, train_tokenizer
 from rlx.models import hf, transformer
 
 ROOT = Path(__file__).parent.parent
@@ -107,7 +107,7 @@ def test_the_same_arguments_write_the_same_bytes(text, directory, tmp_path):
   """In another process: hashes of strings differ there."""
   arguments = [f'--{name}={value}' for name, value in sizes('qwen2').items()]
   again = tmp_path / 'again'
-  command = [sys.executable, '-m', 'experiments.init_model', f'--text={text}', f'--output={again}']
+  command = [sys.executable, '-m', 'rlx.experiments.init_model', f'--text={text}', f'--output={again}']
   subprocess.run([*command, *arguments], check=True, capture_output=True, cwd=ROOT)
   for path in directory.iterdir():
     assert path.read_bytes() == (again / path.name).read_bytes(), path.name

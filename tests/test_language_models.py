@@ -1,7 +1,6 @@
 """Runs on a Hugging Face model and JSONL files, as the configs start them, and the commands around them."""
 
 import json
-import os
 from pathlib import Path
 import shutil
 
@@ -9,12 +8,13 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import launch
 from rlx import config as configs
+from rlx.experiments import launch
 from rlx.models import hf, lora, peft
 from rlx.run import states, train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
+from tests.whole_runs import in_the_repository
 
 ROOT = Path(__file__).parent.parent
 CONFIGS = ROOT / 'experiments/configs'
@@ -22,15 +22,9 @@ TINY, DATA = ROOT / 'experiments/data/tiny_model', ROOT / 'experiments/data'
 
 
 @pytest.fixture(scope='module', autouse=True)
-def in_the_repository(tmp_path_factory):
-  """Paths in the configs are relative to it. The runs of this file share their compiled programs."""
-  before = Path.cwd()
-  os.chdir(ROOT)
-  jax.config.update('jax_compilation_cache_dir', str(tmp_path_factory.mktemp('compiled')))
-  jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.1)
-  yield
-  jax.config.update('jax_compilation_cache_dir', None)
-  os.chdir(before)
+def here():
+  with in_the_repository():
+    yield
 
 
 def load(name, *overrides):

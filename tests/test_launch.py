@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from experiments import launch
+from rlx.experiments import launch
 from rlx.run.writers import read_metrics
 
 CONFIG = 'experiments/configs/quickstart/arithmetic.py:smoke'
@@ -30,7 +30,7 @@ def start(cache):
 
   def start(workdir, *arguments):
     environment = {**os.environ, 'JAX_COMPILATION_CACHE_DIR': str(cache)}
-    command = [sys.executable, '-m', 'experiments.launch', f'--config={CONFIG}', f'--workdir={workdir}']
+    command = [sys.executable, '-m', 'rlx.experiments.launch', f'--config={CONFIG}', f'--workdir={workdir}']
     return subprocess.Popen(
         [*command, *arguments], cwd=ROOT, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.studies import common, formats, tricks
 from rlx.envs.conformance import check_task
+from rlx.experiments.studies import common, formats, tricks
 
 
 @pytest.mark.slow

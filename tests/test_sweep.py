@@ -4,8 +4,8 @@ import csv
 
 import pytest
 
-from experiments import sweep
-from experiments.launch import main
+from rlx.experiments import sweep
+from rlx.experiments.launch import main
 
 CONFIG = 'experiments/configs/quickstart/arithmetic.py:smoke'
 

@@ -3,7 +3,7 @@ CPU-second, and ratios.
 
     pip install rejax==0.1.3                    # in an environment with rlx
     pip install --no-deps gymnax==0.0.9         # rejax does not know what later ones return
-    python -m experiments.benchmarks.control_speed
+    python -m rlx.experiments.benchmarks.control_speed
 
 Both sides take the same numbers: environments, steps, epochs, minibatches, widths, batch size and size of the
 store; both run many train steps in one program, without evaluation, alone and as 16 seeds under `vmap`. What

@@ -2,7 +2,7 @@
 
     python3 -m venv trl && trl/bin/pip install trl==1.16.0 torch==2.13.0
     python3 -m venv tunix && tunix/bin/pip install google-tunix==0.1.7
-    python -m experiments.benchmarks.generate --transformers_python=trl/bin/python \\
+    python -m rlx.experiments.benchmarks.generate --transformers_python=trl/bin/python \\
         --tunix_python=tunix/bin/python
 
 Model, prompts, samples and the workloads W and R are those of `grpo_step.py`; all sides load one directory
@@ -14,7 +14,7 @@ from pathlib import Path
 import sys
 import tempfile
 
-from experiments.benchmarks.grpo_step import HERE, interleaved, show, write_job, write_model
+from rlx.experiments.benchmarks.grpo_step import HERE, interleaved, show, write_job, write_model
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
     write_model(Path(folder))
     for workload in arguments.workloads:
       write_job(Path(folder), workload, sampler=arguments.sampler, whole_step=False)
-      sides = {'rlx': [sys.executable, '-m', 'experiments.benchmarks.rlx_side', folder]}
+      sides = {'rlx': [sys.executable, '-m', 'rlx.experiments.benchmarks.rlx_side', folder]}
       sides |= {
           name: [python, str(HERE / f'{name}_side.py'), folder] for name, python in others.items() if python
       }

@@ -3,7 +3,7 @@ time and ratios.
 
     python3 -m venv trl && trl/bin/pip install trl==1.16.0 torch==2.13.0
     python3 -m venv tunix && tunix/bin/pip install google-tunix==0.1.7
-    python -m experiments.benchmarks.grpo_step --trl_python=trl/bin/python --tunix_python=tunix/bin/python
+    python -m rlx.experiments.benchmarks.grpo_step --trl_python=trl/bin/python --tunix_python=tunix/bin/python
 
 A decoder of 1.1 M parameters (4 layers, width 128, 512 tokens, tied, float32), 16 prompts of 32 tokens x 8
 samples. Workload W: exactly 64 new tokens in every sample. Workload R: lengths that all sides are made to
@@ -46,7 +46,7 @@ def main() -> None:
     write_model(Path(folder))
     for workload in arguments.workloads:
       write_job(Path(folder), workload, sampler=arguments.sampler, whole_step=True)
-      sides = {'rlx': [sys.executable, '-m', 'experiments.benchmarks.rlx_side', folder]}
+      sides = {'rlx': [sys.executable, '-m', 'rlx.experiments.benchmarks.rlx_side', folder]}
       sides |= {
           name: [python, str(HERE / f'{name}_side.py'), folder] for name, python in others.items() if python
       }
@@ -99,7 +99,7 @@ def show(workload: str, parts: tuple[str, ...], reports: dict[str, list[dict]]) 
 
 def write_model(folder: Path) -> None:
   """The decoder of all workloads as a Hugging Face directory, `folder/model`."""
-  from experiments.init_model import init_model
+  from rlx.experiments.init_model import init_model
 
   text = folder / 'text.txt'
   text.write_text(' '.join(f'{i} and {i * i}' for i in range(4000)))

@@ -1,6 +1,6 @@
 """What two learners in one train step cost beside their separate steps on the same rows.
 
-    python -m experiments.benchmarks.learners_cost
+    python -m rlx.experiments.benchmarks.learners_cost
 
 Two decoders learn by GRPO and by SFT on rows that are given: both in one step, and each in a step of its own,
 in turn, A B A B in one process, states donated. Prints milliseconds and the ratio of the medians.

@@ -1,6 +1,6 @@
 """What this machine can do at most, and how much of it generation and a GRPO step reach.
 
-    python -m experiments.benchmarks.limits
+    python -m rlx.experiments.benchmarks.limits
 
 The limits are measured: float32 matrix products through jax.jit, and an array rewritten in memory. The work
 of W and R (`grpo_step.py`) is counted on paper, as what is asked for and not what a program does: generation
@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.benchmarks.grpo_step import write_job, write_model
-from experiments.benchmarks.rlx_side import programs, timed
+from rlx.experiments.benchmarks.grpo_step import write_job, write_model
+from rlx.experiments.benchmarks.rlx_side import programs, timed
 from rlx.models import hf
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig

@@ -1,6 +1,6 @@
 """What a step of SAC costs as its replay store grows: nothing, where the store is updated in place.
 
-    python -m experiments.benchmarks.replay_cost
+    python -m rlx.experiments.benchmarks.replay_cost
 
 The same step at several capacities, A B C A B C in one process, 100 steps a dispatch with the state donated,
 as `rlx` runs them. Prints milliseconds a step (the best of all rounds) and ratios to the smallest store, and

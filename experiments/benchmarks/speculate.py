@@ -1,6 +1,6 @@
 """Speculative decoding against plain decoding, interleaved: A B A B in one run, CPU-seconds and wall time.
 
-    python -m experiments.benchmarks.speculate
+    python -m rlx.experiments.benchmarks.speculate
 
 A random decoder of 1.1 M parameters (4 layers, width 128, 512 tokens, tied, float32), 32 prompt tokens and
 128 new ones a row. The drafter is its first block. How often that one is right is set by how much the other
@@ -30,10 +30,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.benchmarks.grpo_step import lengths
 from rlx.engine import speculate
 from rlx.engine.sample import Decoding, sample
 from rlx.engine.speculate import Speculation
+from rlx.experiments.benchmarks.grpo_step import lengths
 from rlx.models import drafter
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import Params, TransformerConfig

@@ -1,6 +1,6 @@
 """Makes the small files of this folder, with which the configs' `:smoke` runs and the tests work offline.
 
-    python -m experiments.data.generate
+    python -m rlx.experiments.data.generate
 
 Word problems in the form of GSM8K, programming problems in that of HumanEval, and conversations, all by rule;
 and `tiny_model`, a random Hugging Face directory whose tokenizer was trained on them.
@@ -11,7 +11,7 @@ from pathlib import Path
 import random
 import shutil
 
-from experiments.init_model import init_model
+from rlx.experiments.init_model import init_model
 
 HERE = Path(__file__).parent
 

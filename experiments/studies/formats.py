@@ -1,6 +1,6 @@
 """Does RL pick one of the formats that a model was taught, and what does that cost? Five seeds.
 
-    python -m experiments.studies.formats --output=docs/studies/formats
+    python -m rlx.experiments.studies.formats --output=docs/studies/formats
 
 Two-digit addition whose demonstrations are written in two ways: `85`, or `-58`, a mark and the digits in
 reverse order. Both are right. A model learns a mixture of them from scratch, and then by rewards alone; what
@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.configs.quickstart import arithmetic as quickstart
-from experiments.studies import common
 from rlx.envs import text
 from rlx.envs.arithmetic import ALPHABET, arithmetic
 from rlx.envs.text import Task
+from rlx.experiments.configs.quickstart import arithmetic as quickstart
+from rlx.experiments.studies import common
 from rlx.types import Batch
 
 MARK = '-'
@@ -75,7 +75,7 @@ def get_config(share: float, *, steps: int, seeds: int, smoke: bool):
   config = quickstart.get_config('smoke' if smoke else '', steps=steps)
   config.population.size = seeds
   config.task = {
-      'name': 'experiments.studies.formats.two_formats',
+      'name': 'rlx.experiments.studies.formats.two_formats',
       'max_operand': 99,
       'reversed_share': share,
       'held_out_share': 0.1,
@@ -143,7 +143,7 @@ def _write(output: Path, curves, arguments, seconds: float) -> None:
 PAGE = """\
 # What becomes of a mixture of formats
 
-Written by `python -m experiments.studies.formats`; {seeds} seeds, {minutes:.0f} minutes on two CPU cores.
+Written by `python -m rlx.experiments.studies.formats`; {seeds} seeds, {minutes:.0f} minutes on two CPU cores.
 
 Two-digit addition, answered as `85` or as `-58`, a mark and the digits in reverse order; both are right. The
 quickstart's decoder learns a mixture of the two for {sft_steps} supervised steps, then from rewards alone for

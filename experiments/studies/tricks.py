@@ -1,6 +1,6 @@
 """Which tricks matter? Scale of advantages x upper clip x mean of tokens, and an overlong filter, five seeds.
 
-    python -m experiments.studies.tricks --output=docs/studies/tricks
+    python -m rlx.experiments.studies.tricks --output=docs/studies/tricks
 
 Two-digit addition with the quickstart's decoder. All variants begin from the same five models (supervised,
 stopped early) and draw the same noise, so that differences are paired by seed. Each variant is five runs in
@@ -16,8 +16,8 @@ import time
 import jax
 import numpy as np
 
-from experiments.configs.quickstart import arithmetic
-from experiments.studies import common
+from rlx.experiments.configs.quickstart import arithmetic
+from rlx.experiments.studies import common
 
 SCALES = {'group std': 'normalised', 'no std': 'centred', 'batch std': 'batch_scaled'}
 CLIPS = {'0.2': 0.2, '0.28': 0.28}
@@ -138,8 +138,8 @@ def _points(differences) -> str:
 PAGE = """\
 # Which tricks matter?
 
-Written by `python -m experiments.studies.tricks`; {seeds} seeds, {steps} steps, {minutes:.0f} minutes on two
-CPU cores.
+Written by `python -m rlx.experiments.studies.tricks`; {seeds} seeds, {steps} steps, {minutes:.0f} minutes on
+two CPU cores.
 
 The quickstart's decoder (83 thousand parameters) on two-digit addition, 256 rows in groups of 8, four updates
 a batch, no KL, no entropy bonus. All variants begin from the same {seeds} models, supervised and stopped at

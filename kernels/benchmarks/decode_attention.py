@@ -1,6 +1,6 @@
 """How long a step of decoding attends, by implementation, size of the cache and live share.
 
-Run as `python -m kernels.benchmarks.decode_attention`. All implementations take turns on the same arrays,
+Run as `python -m rlx.kernels.benchmarks.decode_attention`. All implementations take turns on the same arrays,
 A B A B, so that what else the machine does falls on all alike. The table gives medians, the time of the
 reference over that of each, and how many GB of live keys and values a second that is. The longest row fills
 the given share of the cache, the shortest half as much.
@@ -15,7 +15,7 @@ import time
 import jax
 import jax.numpy as jnp
 
-from kernels.decode_attention import decode_attention
+from rlx.kernels.decode_attention import decode_attention
 
 EVERYTHING = 2**30
 

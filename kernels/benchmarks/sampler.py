@@ -1,6 +1,6 @@
 """What drawing a token costs: samplers and filters in turn, A B A B in one run, medians and ratios printed.
 
-    python -m kernels.benchmarks.sampler
+python -m rlx.kernels.benchmarks.sampler
 """
 
 import argparse
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kernels import sampler, sampler_reference
+from rlx.kernels import sampler, sampler_reference
 
 K, P = 50, 0.9
 

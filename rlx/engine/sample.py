@@ -15,13 +15,13 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from kernels.linear_logprob import linear_logprob
-from kernels.sampler import inverse_cdf, top_k_threshold, top_p_threshold
 from rlx.engine import packing as packings
 from rlx.engine import slots, speculate
 from rlx.engine.columns import window
 from rlx.engine.packing import Layout, Packing
 from rlx.engine.speculate import Speculation
+from rlx.kernels.linear_logprob import linear_logprob
+from rlx.kernels.sampler import inverse_cdf, top_k_threshold, top_p_threshold
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import Params
 from rlx.types import Batch

@@ -12,7 +12,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from kernels.sampler import top_p_threshold
+from rlx.kernels.sampler import top_p_threshold
 
 
 def bonus(entropy: jax.Array, *, entropy_coef: float | jax.Array) -> jax.Array:

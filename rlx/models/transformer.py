@@ -22,8 +22,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from kernels.decode_attention import Prefix, decode_attention
-from kernels.packed_attention import packed_attention
+from rlx.kernels.decode_attention import Prefix, decode_attention
+from rlx.kernels.packed_attention import packed_attention
 from rlx.models import blocks
 from rlx.models.blocks import softcap
 from rlx.models.shape import TransformerConfig

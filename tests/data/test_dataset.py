@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, processors
 
-from experiments import init_model
 from rlx.data.dataset import dataset
 from rlx.data.rows import read_rows
+from rlx.experiments import init_model
 from rlx.types import check
 
 END, TURN_END = 0, 2  # <|endoftext|>, <|im_end|>

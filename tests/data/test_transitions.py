@@ -8,10 +8,10 @@ from ml_collections import ConfigDict
 import numpy as np
 import pytest
 
-from experiments import launch
 from rlx import config as configs
 from rlx.data import transitions as datasets
 from rlx.envs.control.pendulum import pendulum
+from rlx.experiments import launch
 from rlx.rollout.control.offline import offline
 from rlx.run.build import build
 

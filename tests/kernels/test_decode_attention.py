@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kernels import decode_attention as module
-from kernels import decode_attention_mosaic, switch
-from kernels.decode_attention import Prefix, attend, attend_blockwise, decode_attention, merge, stretches
-from kernels.decode_attention_mosaic import attend_mosaic
-from kernels.decode_attention_reference import attend_reference
+from rlx.kernels import decode_attention as module
+from rlx.kernels import decode_attention_mosaic, switch
+from rlx.kernels.decode_attention import Prefix, attend, attend_blockwise, decode_attention, merge, stretches
+from rlx.kernels.decode_attention_mosaic import attend_mosaic
+from rlx.kernels.decode_attention_reference import attend_reference
 from tests.cases import cases
 
 EVERYTHING = 10**6

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kernels import packed_attention as module
-from kernels import switch
-from kernels.packed_attention import attend_packed_blockwise, packed_attention
-from kernels.packed_attention_reference import Sight, attend_packed_reference
+from rlx.kernels import packed_attention as module
+from rlx.kernels import switch
+from rlx.kernels.packed_attention import attend_packed_blockwise, packed_attention
+from rlx.kernels.packed_attention_reference import Sight, attend_packed_reference
 
 EVERYTHING = 10**6
 OPTIONS = {'scale': 0.5, 'softcap': 0.0, 'window': EVERYTHING}

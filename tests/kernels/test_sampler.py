@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from kernels.sampler import BLOCK, inverse_cdf, top_k_threshold, top_p_threshold
-from kernels.sampler_reference import (
+from rlx.engine import sample as engine
+from rlx.engine.sample import Decoding
+from rlx.kernels.sampler import BLOCK, inverse_cdf, top_k_threshold, top_p_threshold
+from rlx.kernels.sampler_reference import (
   inverse_cdf_reference,
   top_k_threshold_reference,
   top_p_threshold_reference,
 )
-from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
 from rlx.models import transformer
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from kernels import switch
+from rlx.kernels import switch
 
 CAN, CANNOT = (lambda: ''), (lambda: 'no such device')
 

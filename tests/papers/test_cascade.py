@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.configs.curriculum import cascade_arithmetic
+from rlx.experiments.configs.curriculum import cascade_arithmetic
 from rlx.run.parts import PACKAGES, build_section
 
 DOMAINS = {'sums': (0, 9, '+'), 'differences': (0, 9, '-'), 'main': (10, 99, '+')}

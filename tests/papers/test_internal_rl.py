@@ -3,6 +3,7 @@
 import functools
 from pathlib import Path
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +24,7 @@ from rlx.rollout import internal as acting
 from rlx.run import train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
+from tests.whole_runs import numbers, run_in
 
 STEPS, ORDER, SEEDS, CODE_SIZE, HIDDEN = 14, (0, 2, 1), 3, 4, 32
 GRID = subgoals.subgoals(size=4, cells=(1, 7, 14, 8), unseen=((0, 2), (2, 1)))
@@ -279,17 +281,7 @@ def test_a_price_that_does_not_rise_raises():
     internal_rl.discovery(GRID, POLICY, READER, **ROWS, **{**PRICE, 'price_steps': 0})
 
 
-@pytest.fixture
-def compiled_once(tmp_path):
-  """Runs share their compiled programs."""
-  jax.config.update('jax_compilation_cache_dir', str(tmp_path / 'compiled'))
-  jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.1)
-  yield
-  jax.config.update('jax_compilation_cache_dir', None)
-
-
-@pytest.mark.usefixtures('compiled_once')
-def test_a_config_runs_all_stages_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
+def test_a_config_runs_all_stages_and_goes_on_where_it_stopped(tmp_path):
   """Stopped in the second stage, while its price rises, it ends in the same numbers to the bit."""
   config = configs.load(f'{CONFIG}:smoke').unlock()
   config.mesh.data, config.population.size = 1, 1
@@ -299,22 +291,10 @@ def test_a_config_runs_all_stages_and_goes_on_where_it_stopped(tmp_path, monkeyp
   prices = [row['codes/price'] for row in rows if 'codes/price' in row]
   close(prices, [0, 0.1, 0.2, 0.2])
   assert 0 <= rows[-1]['eval/order/arrives'] <= 1 and rows[-1]['codes/switches'] >= 1
-  show = train._Session._show
-
-  def stop_in_the_middle(session, position, rows, seconds):
-    show(session, position, rows, seconds)
-    session.stopping.extend([1] * (position.step == 6))
-
-  monkeypatch.setattr(train._Session, '_show', stop_in_the_middle)
-  steps = [train.train(config, tmp_path / 'twice', quiet=True, command='').step for _ in range(2)]
-  assert steps == [6, 12]
-  metrics = [(tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'twice')]
-  assert metrics[0] == metrics[1]
-  ended = []
-  for name in ('whole', 'twice'):
-    state, _ = train.restore(build(config), tmp_path / name)
-    ended.append(jax.device_get((state.params, state.slow)))
-  jax.tree.map(np.testing.assert_array_equal, *ended)
+  again, resumed, _ = run_in(config, tmp_path / 'twice', stops=(6,))
+  assert (tmp_path / 'whole/metrics.jsonl').read_bytes() == again
+  state, _ = train.restore(build(config), tmp_path / 'whole')
+  chex.assert_trees_all_equal(numbers(state), numbers(resumed))
 
 
 # --- what is learned --------------------------------------------------------------------------------------

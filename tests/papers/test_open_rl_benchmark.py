@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from experiments import launch
+from rlx.experiments import launch
 
 CONFIG = 'experiments/configs/control/ppo_cartpole.py:smoke'
 

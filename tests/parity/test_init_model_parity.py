@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.init_model import init_model
+from rlx.experiments.init_model import init_model
 from rlx.models import hf, transformer
 
 pytestmark = pytest.mark.parity

@@ -1,7 +1,6 @@
 """Named models: any number of any shape in a run, what they stand on, roles, and what comes from files."""
 
 import json
-import os
 from pathlib import Path
 import types
 
@@ -21,6 +20,7 @@ from rlx.run import states, train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
 from rlx.types import Algorithm
+from tests.whole_runs import in_the_repository, run_in
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = 'experiments/configs/quickstart/arithmetic.py:smoke'
@@ -31,15 +31,9 @@ LORA = {
 
 
 @pytest.fixture(scope='module', autouse=True)
-def in_the_repository(tmp_path_factory):
-  """Paths in the configs are relative to it. The runs of this file share their compiled programs."""
-  before = Path.cwd()
-  os.chdir(ROOT)
-  jax.config.update('jax_compilation_cache_dir', str(tmp_path_factory.mktemp('compiled')))
-  jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.1)
-  yield
-  jax.config.update('jax_compilation_cache_dir', None)
-  os.chdir(before)
+def here():
+  with in_the_repository():
+    yield
 
 
 def quickstart(*overrides) -> ConfigDict:
@@ -109,25 +103,16 @@ def _assert_other_files_are_refused(config, directory, workdir):
   assert '\n' not in str(error.value)
 
 
-def test_models_of_many_shapes_are_one_run(larger, tmp_path, monkeypatch):
+def test_models_of_many_shapes_are_one_run(larger, tmp_path):
   """It learns, is stopped and goes on to the bit, leaves what others load, and saves no frozen weights; with
   other files under one of these it does not go on."""
   config = five_models(larger)
   whole = train.train(config, tmp_path / 'whole', quiet=True, command='')
   rows = read_metrics(tmp_path / 'whole/metrics.jsonl')
   assert whole.finished and rows[-1]['optimizer/grad_norm'] > 0 and np.isfinite(rows[-1]['eval/held_out/nll'])
-  show = train._Session._show
-
-  def stop_in_the_middle(session, position, rows, seconds):
-    show(session, position, rows, seconds)
-    session.stopping.extend([1] * (position.step == 2))
-
-  monkeypatch.setattr(train._Session, '_show', stop_in_the_middle)
-  steps = [train.train(config, tmp_path / 'twice', quiet=True, command='').step for _ in range(2)]
-  assert steps == [2, 4]
+  again, _, _ = run_in(config, tmp_path / 'twice', stops=(2,))
   _assert_other_files_are_refused(config, larger, tmp_path / 'twice')
-  metrics = [(tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'twice')]
-  assert metrics[0] == metrics[1]
+  assert (tmp_path / 'whole/metrics.jsonl').read_bytes() == again
   manifest = json.loads(max((tmp_path / 'whole/checkpoints').glob('*/manifest.json')).read_text())
   saved = ' '.join(manifest['arrays'])
   assert 'yesterday' in saved and 'judge' in saved and "'base'" not in saved and "'reference'" not in saved

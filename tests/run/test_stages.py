@@ -14,6 +14,7 @@ from rlx import config as configs
 from rlx.run import states, train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
+from tests.whole_runs import numbers, run_in
 
 HERE = str(Path(__file__).parent)
 ADAM = {'name': 'adam', 'learning_rate': 0.1, 'b1': 0.9, 'b2': 0.99, 'eps': 1e-8}
@@ -58,30 +59,6 @@ def explore_refine(population=1) -> ConfigDict:
       first=stage('other', target=5.0), explore=stage('point', target=1.0, keeps=True),
       refine=stage('point', target=-1.0, takes=('seen',)), main=stage('other', target=2.0),
   )
-
-
-def run_in(config, workdir, *, stops=()):
-  """Trains, in one go or stopped behind some steps and started again; the metrics and the last state."""
-  show = train._Session._show
-
-  def stopped(session, position, rows, seconds):
-    show(session, position, rows, seconds)
-    session.stopping.extend([1] * (position.step in stops))
-
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(train._Session, '_show', stopped)
-    outcome = train.train(config, workdir, quiet=True, command='')
-    times = 1
-    while not outcome.finished:
-      outcome, times = train.train(config, workdir, quiet=True, command=''), times + 1
-  assert times == len(stops) + 1
-  run = build(config)
-  state, position = train.restore(run, workdir)
-  return (workdir / 'metrics.jsonl').read_bytes(), state, position
-
-
-def numbers(state):
-  return jax.device_get(state.replace(key=jax.random.key_data(state.key)))
 
 
 @pytest.mark.parametrize(('population', 'devices'), [(1, 1), (3, 1), (1, 2)])

@@ -15,7 +15,7 @@ The reference solutions of 55 of the problems all get 1; `pass`, `return True` a
 
 from ml_collections import ConfigDict
 
-from experiments.configs.math import gsm8k_grpo
+from rlx.experiments.configs.math import gsm8k_grpo
 
 
 def get_config(arg: str = '') -> ConfigDict:

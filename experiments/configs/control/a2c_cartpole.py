@@ -5,13 +5,13 @@ Paper: Mnih et al., 2016, https://arxiv.org/abs/1602.01783
     rlx --config=experiments/configs/control/a2c_cartpole.py --workdir=runs/a2c_cartpole
 
 Result: after 256,000 steps of the environment the interquartile mean of ten seeds is 500 of 500, the worst
-120 (`python -m experiments.control_table`).
+120 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import ppo_cartpole
 from rlx.config import parse_arg
+from rlx.experiments.configs.control import ppo_cartpole
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -5,12 +5,12 @@ Paper: Bellemare et al., 2017, https://arxiv.org/abs/1707.06887
     rlx --config=experiments/configs/control/c51_cartpole.py --workdir=runs/c51_cartpole
 
 Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 176 of 500, the worst
-129 (`python -m experiments.control_table`).
+129 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import dqn_cartpole
+from rlx.experiments.configs.control import dqn_cartpole
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -5,12 +5,12 @@ Paper: Lillicrap et al., 2015, https://arxiv.org/abs/1509.02971
     rlx --config=experiments/configs/control/ddpg_pendulum.py --workdir=runs/ddpg_pendulum
 
 Result: after 4,500 steps of the environment the interquartile mean of ten seeds is -172, the worst
--1006 (`python -m experiments.control_table`).
+-1006 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import sac_pendulum
+from rlx.experiments.configs.control import sac_pendulum
 
 
 def get_config(arg: str = '') -> ConfigDict:

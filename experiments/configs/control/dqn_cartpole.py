@@ -5,13 +5,13 @@ Paper: Mnih et al., 2015, https://doi.org/10.1038/nature14236
     rlx --config=experiments/configs/control/dqn_cartpole.py --workdir=runs/dqn_cartpole
 
 Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 250 of 500, the worst
-192 (`python -m experiments.control_table`).
+192 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import ppo_cartpole
 from rlx.config import parse_arg
+from rlx.experiments.configs.control import ppo_cartpole
 
 
 def get_config(arg: str = '') -> ConfigDict:

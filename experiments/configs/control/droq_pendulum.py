@@ -5,12 +5,12 @@ Paper: Hiraoka et al., 2021, https://arxiv.org/abs/2110.02034
     rlx --config=experiments/configs/control/droq_pendulum.py --workdir=runs/droq_pendulum
 
 Result: after 1,500 steps of the environment the interquartile mean of ten seeds is -184, the worst
--495 (`python -m experiments.control_table`).
+-495 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import redq_pendulum
+from rlx.experiments.configs.control import redq_pendulum
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -5,12 +5,12 @@ Paper: Duan et al., 2023, https://arxiv.org/abs/2310.05858
     rlx --config=experiments/configs/control/dsac_t_pendulum.py --workdir=runs/dsac_t_pendulum
 
 Result: after 4,500 steps of the environment the interquartile mean of ten seeds is -173, the worst
--562 (`python -m experiments.control_table`).
+-562 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import sac_pendulum
+from rlx.experiments.configs.control import sac_pendulum
 
 
 def get_config(arg: str = '') -> ConfigDict:

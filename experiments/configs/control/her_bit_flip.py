@@ -10,8 +10,8 @@ them, and none in any with `share=0.0`, which is DQN; this file itself was not r
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import dqn_cartpole as parent
 from rlx.config import parse_arg
+from rlx.experiments.configs.control import dqn_cartpole as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:

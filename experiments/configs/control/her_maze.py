@@ -9,7 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import ddpg_pendulum as parent
+from rlx.experiments.configs.control import ddpg_pendulum as parent
 
 MAX_STEPS = 50
 

@@ -10,8 +10,8 @@ are above their cap; the policies that act and learn are 0.001 nats apart on ave
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import ppo_cartpole
 from rlx.config import parse_arg
+from rlx.experiments.configs.control import ppo_cartpole
 
 
 def get_config(arg: str = '') -> ConfigDict:

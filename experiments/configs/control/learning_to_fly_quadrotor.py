@@ -9,9 +9,9 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import td3_pendulum
 from rlx.config import parse_arg
 from rlx.envs.control import quadrotor
+from rlx.experiments.configs.control import td3_pendulum
 
 HISTORY = 4  # actions
 SENSORS = quadrotor.NUM_POSE + 2 * HISTORY

@@ -9,7 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import dqn_cartpole
+from rlx.experiments.configs.control import dqn_cartpole
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -16,7 +16,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import ppo_cartpole
+from rlx.experiments.configs.control import ppo_cartpole
 
 
 def get_config(arg: str = '') -> ConfigDict:

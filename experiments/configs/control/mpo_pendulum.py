@@ -5,12 +5,12 @@ Paper: Abdolmaleki et al., 2018, https://arxiv.org/abs/1806.06920
     rlx --config=experiments/configs/control/mpo_pendulum.py --workdir=runs/mpo_pendulum
 
 Result: after 4,500 steps of the environment the interquartile mean of ten seeds is -175, the worst
--1562: one never swings up (`python -m experiments.control_table`).
+-1562: one never swings up (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import sac_pendulum
+from rlx.experiments.configs.control import sac_pendulum
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -5,12 +5,12 @@ Paper: Hessel et al., 2017, https://arxiv.org/abs/1710.02298, section 3
     rlx --config=experiments/configs/control/n_step_dqn_cartpole.py --workdir=runs/n_step_dqn_cartpole
 
 Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 276 of 500, the worst
-150 (`python -m experiments.control_table`).
+150 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import double_dqn_cartpole
+from rlx.experiments.configs.control import double_dqn_cartpole
 
 
 def get_config(arg: str = '') -> ConfigDict:

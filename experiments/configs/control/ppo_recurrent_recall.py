@@ -5,12 +5,12 @@ Paper: Schulman et al., 2017, https://arxiv.org/abs/1707.06347
     rlx --config=experiments/configs/control/ppo_recurrent_recall.py --workdir=runs/ppo_recurrent_recall
 
 Result: the interquartile mean of ten seeds returns 1, the best there is; one seed stays at chance, -0.1
-(`python -m experiments.control_table`).
+(`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import ppo_cartpole
+from rlx.experiments.configs.control import ppo_cartpole
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -5,12 +5,12 @@ Paper: Schaul et al., 2015, https://arxiv.org/abs/1511.05952
     rlx --config=experiments/configs/control/prioritised_cartpole.py --workdir=runs/prioritised_cartpole
 
 Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 250 of 500, the worst
-172 (`python -m experiments.control_table`).
+172 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import double_dqn_cartpole
+from rlx.experiments.configs.control import double_dqn_cartpole
 
 
 def get_config(arg: str = '') -> ConfigDict:

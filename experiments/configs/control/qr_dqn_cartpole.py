@@ -5,12 +5,12 @@ Paper: Dabney et al., 2017, https://arxiv.org/abs/1710.10044
     rlx --config=experiments/configs/control/qr_dqn_cartpole.py --workdir=runs/qr_dqn_cartpole
 
 Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 210 of 500, the worst
-161 (`python -m experiments.control_table`).
+161 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import dqn_cartpole
+from rlx.experiments.configs.control import dqn_cartpole
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -5,13 +5,13 @@ Paper: Chen et al., 2021, https://arxiv.org/abs/2101.05982
     rlx --config=experiments/configs/control/redq_pendulum.py --workdir=runs/redq_pendulum
 
 Result: after 1,500 steps of the environment the interquartile mean of ten seeds is -173, the worst
--481 (`python -m experiments.control_table`).
+-481 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import sac_pendulum
 from rlx.config import parse_arg
+from rlx.experiments.configs.control import sac_pendulum
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -5,12 +5,12 @@ Paper: Ball et al., 2023, https://arxiv.org/abs/2302.02948
     rlx --config=experiments/configs/control/rlpd_pendulum.py --workdir=runs/rlpd_pendulum
 
 Result: after 1,500 steps of the environment the interquartile mean of ten seeds is -171, the worst
--174 (`python -m experiments.control_table`).
+-174 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import redq_pendulum
+from rlx.experiments.configs.control import redq_pendulum
 
 
 def get_config(arg: str = '') -> ConfigDict:

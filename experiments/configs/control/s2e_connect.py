@@ -9,8 +9,8 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import ppo_cartpole
 from rlx.config import parse_arg
+from rlx.experiments.configs.control import ppo_cartpole
 
 LENGTH = 3  # stones that make a row
 EXPLANATIONS = {'name': 'connect.explanations'}

@@ -9,8 +9,8 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import sac_pendulum
 from rlx.config import parse_arg
+from rlx.experiments.configs.control import sac_pendulum
 
 LENGTH = 8  # steps
 

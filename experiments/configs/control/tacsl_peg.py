@@ -9,9 +9,9 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import ppo_cartpole
 from rlx.config import parse_arg
 from rlx.envs.control import tactile
+from rlx.experiments.configs.control import ppo_cartpole
 
 TAXELS = 8  # along a side
 FELT = TAXELS**2 + 1

@@ -5,12 +5,12 @@ Paper: Fujimoto et al., 2018, https://arxiv.org/abs/1802.09477
     rlx --config=experiments/configs/control/td3_pendulum.py --workdir=runs/td3_pendulum
 
 Result: after 5,000 steps of the environment the interquartile mean of ten seeds is -168, the worst -177
-(`python -m experiments.control_table`).
+(`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.control import sac_pendulum
+from rlx.experiments.configs.control import sac_pendulum
 
 
 def get_config(arg: str = '') -> ConfigDict:

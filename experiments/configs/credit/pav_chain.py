@@ -10,7 +10,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.reasoning import brpo_chain
+from rlx.experiments.configs.reasoning import brpo_chain
 
 
 def get_config(arg: str = '') -> ConfigDict:

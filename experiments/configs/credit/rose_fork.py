@@ -10,7 +10,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.credit import tempo_fork
+from rlx.experiments.configs.credit import tempo_fork
 
 
 def get_config(arg: str = '') -> ConfigDict:

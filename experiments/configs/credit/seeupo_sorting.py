@@ -13,8 +13,8 @@ median of five seeds (worst): 71.2 % (67.5 %); jointly 82.2 % (76.6 %). After SF
 
 from ml_collections import ConfigDict
 
-from experiments.configs.quickstart import arithmetic
 from rlx.config import parse_arg
+from rlx.experiments.configs.quickstart import arithmetic
 
 LENGTH = 4  # digits, and as many turns; the end token is of the last one
 

@@ -9,7 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.curriculum import nurl_skills
+from rlx.experiments.configs.curriculum import nurl_skills
 
 
 def get_config(arg: str = '') -> ConfigDict:

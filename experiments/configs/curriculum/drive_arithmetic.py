@@ -10,7 +10,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.curriculum import mopps_arithmetic
+from rlx.experiments.configs.curriculum import mopps_arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:

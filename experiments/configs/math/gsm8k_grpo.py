@@ -21,7 +21,7 @@ came later.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.sft import gsm8k
+from rlx.experiments.configs.sft import gsm8k
 
 
 def get_config(arg: str = '', **defaults) -> ConfigDict:

@@ -10,7 +10,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.math import gsm8k_grpo
+from rlx.experiments.configs.math import gsm8k_grpo
 
 
 def get_config(arg: str = '') -> ConfigDict:

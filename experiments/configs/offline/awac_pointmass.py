@@ -5,12 +5,12 @@ Paper: Nair et al., 2020, https://arxiv.org/abs/2006.09359
     rlx --config=experiments/configs/offline/awac_pointmass.py --workdir=runs/awac_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -42.3, the worst -52.4: a score
-of 89, where random actions have 0 and a controller 100 (`python -m experiments.control_table`).
+of 89, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import bc_pointmass as parent
+from rlx.experiments.configs.offline import bc_pointmass as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -11,8 +11,8 @@ Result: with these numbers in tests/papers/test_generalization_gap.py, over 5 se
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import bc_pointmass as parent
 from rlx.config import parse_arg
+from rlx.experiments.configs.offline import bc_pointmass as parent
 
 MAX_STEPS = 20
 

@@ -12,8 +12,8 @@ scores 63.4, 48.3 and 63.8 where the records have 64.8, 53.5 and 65.0 (late, win
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import bc_pointmass as parent
 from rlx.config import parse_arg
+from rlx.experiments.configs.offline import bc_pointmass as parent
 
 PROBLEMS = {
     'late': {'steps': 3},

@@ -7,7 +7,7 @@ Paper: Pomerleau, 1989, ALVINN, in Advances in Neural Information Processing Sys
     rlx --config=experiments/configs/offline/bc_pointmass.py --workdir=runs/bc_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -178.3, the worst -207.3: a score
-of 1, where random actions have 0 and a controller 100 (`python -m experiments.control_table`).
+of 1, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict

@@ -5,12 +5,12 @@ Paper: Yu et al., 2021, https://arxiv.org/abs/2102.08363
     rlx --config=experiments/configs/offline/combo_pointmass.py --workdir=runs/combo_pointmass
 
 Result: after 4,000 updates the interquartile mean of ten seeds returns -41.4, the worst -48.5: a score
-of 90, where random actions have 0 and a controller 100 (`python -m experiments.control_table`).
+of 90, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import mopo_pointmass as parent
+from rlx.experiments.configs.offline import mopo_pointmass as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:

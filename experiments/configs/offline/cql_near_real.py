@@ -10,8 +10,8 @@ scores 56.4, 45.6 and 64.1 where the records have 64.8, 53.5 and 65.0 (late, win
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import bc_near_real as parent
-from experiments.configs.offline import cql_pointmass
+from rlx.experiments.configs.offline import bc_near_real as parent
+from rlx.experiments.configs.offline import cql_pointmass
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -5,12 +5,12 @@ Paper: Kumar et al., 2020, https://arxiv.org/abs/2006.04779
     rlx --config=experiments/configs/offline/cql_pointmass.py --workdir=runs/cql_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -40.5, the worst -45.1: a score
-of 90, where random actions have 0 and a controller 100 (`python -m experiments.control_table`).
+of 90, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import bc_pointmass as parent
+from rlx.experiments.configs.offline import bc_pointmass as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -10,7 +10,7 @@ them, the best there is; this file itself was not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import bc_pointmass as parent
+from rlx.experiments.configs.offline import bc_pointmass as parent
 
 NUM_STEPS = 4
 

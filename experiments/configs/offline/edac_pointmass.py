@@ -5,12 +5,12 @@ Paper: An et al., 2021, https://arxiv.org/abs/2110.01548
     rlx --config=experiments/configs/offline/edac_pointmass.py --workdir=runs/edac_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -62.1, the worst -65.3: a score
-of 76, where random actions have 0 and a controller 100 (`python -m experiments.control_table`).
+of 76, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import cql_pointmass as parent
+from rlx.experiments.configs.offline import cql_pointmass as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:

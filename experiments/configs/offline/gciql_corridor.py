@@ -9,7 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import iql_pointmass as parent
+from rlx.experiments.configs.offline import iql_pointmass as parent
 
 LENGTH = 30  # cells
 WALL = '#' * (LENGTH + 2)

@@ -11,8 +11,8 @@ began with other random weights than they do now.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import gciql_corridor as parent
 from rlx.config import parse_arg
+from rlx.experiments.configs.offline import gciql_corridor as parent
 
 SIZE = 5  # cells
 WAVELENGTHS = (10.0, 5.0, 2.5)  # cells

@@ -11,7 +11,7 @@ Result: with these numbers in tests/papers/test_generalization_gap.py, over 5 se
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import bc_levels as parent
+from rlx.experiments.configs.offline import bc_levels as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -9,7 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import bc_pointmass as parent
+from rlx.experiments.configs.offline import bc_pointmass as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -5,12 +5,12 @@ Paper: Sikchi et al., 2023, https://arxiv.org/abs/2302.08560
     rlx --config=experiments/configs/offline/recoil_pointmass.py --workdir=runs/recoil_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -40.1, the worst -45.9: a score
-of 90, where random actions have 0 and a controller 100 (`python -m experiments.control_table`).
+of 90, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import iql_pointmass as parent
+from rlx.experiments.configs.offline import iql_pointmass as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -5,12 +5,12 @@ Paper: Zheng et al., 2022, https://arxiv.org/abs/2210.06518
     rlx --config=experiments/configs/offline/ss_orl_pointmass.py --workdir=runs/ss_orl_pointmass
 
 Result: after 4,000 updates the interquartile mean of ten seeds returns -40.8, the worst -52.8: a score
-of 90, where random actions have 0 and a controller 100 (`python -m experiments.control_table`).
+of 90, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import iql_pointmass as parent
+from rlx.experiments.configs.offline import iql_pointmass as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:

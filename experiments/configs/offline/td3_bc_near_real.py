@@ -10,8 +10,8 @@ scores -36.5, 1.8 and 0.3 where the records have 64.8, 53.5 and 65.0 (late, wind
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import bc_near_real as parent
-from experiments.configs.offline import td3_bc_pointmass
+from rlx.experiments.configs.offline import bc_near_real as parent
+from rlx.experiments.configs.offline import td3_bc_pointmass
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -5,12 +5,12 @@ Paper: Fujimoto and Gu, 2021, https://arxiv.org/abs/2106.02860
     rlx --config=experiments/configs/offline/td3_bc_pointmass.py --workdir=runs/td3_bc_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -105.7, the worst -144.9: a score
-of 48, where random actions have 0 and a controller 100 (`python -m experiments.control_table`).
+of 48, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline import bc_pointmass as parent
+from rlx.experiments.configs.offline import bc_pointmass as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:

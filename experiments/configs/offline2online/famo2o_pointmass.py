@@ -9,8 +9,8 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline2online import wsrl_pointmass as parent
 from rlx.config import parse_arg
+from rlx.experiments.configs.offline2online import wsrl_pointmass as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:

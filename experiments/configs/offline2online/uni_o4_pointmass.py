@@ -9,8 +9,8 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.offline2online import wsrl_pointmass as parent
 from rlx.config import parse_arg
+from rlx.experiments.configs.offline2online import wsrl_pointmass as parent
 
 PLAIN = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
 CLIP = {'clip_low': 0.2, 'clip_high': 0.2}

@@ -10,7 +10,7 @@ Result: held-out accuracy, median of three seeds (worst): 29.0 % (26.1 %) after 
 
 from ml_collections import ConfigDict
 
-from experiments.configs.quickstart import arithmetic
+from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:

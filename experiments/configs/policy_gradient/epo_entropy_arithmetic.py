@@ -10,8 +10,8 @@ Result: held-out accuracy, median of three seeds (worst): 93.5 % (89.9 %) in the
 
 from ml_collections import ConfigDict
 
-from experiments.configs.quickstart import arithmetic
 from rlx.config import parse_arg
+from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:

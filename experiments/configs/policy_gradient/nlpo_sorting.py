@@ -11,8 +11,8 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.quickstart import arithmetic
 from rlx.config import parse_arg
+from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -11,8 +11,8 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.policy_gradient import ppo_arithmetic
 from rlx.config import parse_arg
+from rlx.experiments.configs.policy_gradient import ppo_arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:

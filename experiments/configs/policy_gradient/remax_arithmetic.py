@@ -9,7 +9,7 @@ Result: held-out accuracy, median of three seeds (worst): 94.5 % (91.5 %) in the
 
 from ml_collections import ConfigDict
 
-from experiments.configs.quickstart import arithmetic
+from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -11,8 +11,8 @@ and rising; tests/papers/test_remix.py has the comparison with equal learning ra
 
 from ml_collections import ConfigDict
 
-from experiments.configs.quickstart import arithmetic
 from rlx.config import parse_arg
+from rlx.experiments.configs.quickstart import arithmetic
 
 PAST_STEPS = 3
 

@@ -11,10 +11,10 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.quickstart import arithmetic
 from rlx.config import parse_arg
 from rlx.envs.arithmetic import ALPHABET
 from rlx.envs.text import EOS_ID
+from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -12,9 +12,9 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.quickstart import arithmetic
-from experiments.configs.reasoning import hgpo_hybrid
 from rlx.config import parse_arg
+from rlx.experiments.configs.quickstart import arithmetic
+from rlx.experiments.configs.reasoning import hgpo_hybrid
 
 
 def get_config(arg: str = '') -> ConfigDict:

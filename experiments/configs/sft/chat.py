@@ -11,7 +11,7 @@ EPYC).
 
 from ml_collections import ConfigDict
 
-from experiments.configs.sft import gsm8k
+from rlx.experiments.configs.sft import gsm8k
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -14,8 +14,8 @@ Result: what is kept makes no difference here. Held-out accuracy after 600 steps
 
 from ml_collections import ConfigDict
 
-from experiments.configs.quickstart import arithmetic
 from rlx.config import parse_arg
+from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:

@@ -17,8 +17,8 @@ for times.
 
 from ml_collections import ConfigDict
 
-from experiments.configs.quickstart import arithmetic
 from rlx.config import parse_arg
+from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
