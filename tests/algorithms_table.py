@@ -269,7 +269,7 @@ ROWS = (
     Row('pav', lambda: pav(
         samples(), reward, POLICY, POLICY, no_kl(), TASK, **clip, separator='0', max_steps=2,
         prover_samples=2, best_of=1, alpha=1.0), slow=('prover',)),
-    Row('hrpo', lambda: hrpo(in_latents(), reward, POLICY, no_kl(), **clip),
+    Row('hrpo', lambda: hrpo(in_latents(), reward, POLICY, POLICY, **clip, kl_coef=0.0), slow=('reference',),
         trained=lambda policy: {'policy': latent.init(jax.random.key(2), policy, r_min=0.9, r_max=0.95)}),
     Row('deadend', lambda: deadend(samples(), reward, POLICY, DRAFTER), slow=('policy',),
         trained=lambda policy: {'rectifier': drafter.init(policy, num_layers=1)},

@@ -2,9 +2,16 @@
 
 import os
 from pathlib import Path
+import tempfile
 
 # Most of the time of these tests would be LLVM optimising programs that run once.
 os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')
+
+# What one test compiled is read by the next one, in every process of this session: they inherit the folder.
+if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
+  _COMPILED = tempfile.TemporaryDirectory(prefix='rlx-compiled-')
+  os.environ['JAX_COMPILATION_CACHE_DIR'] = _COMPILED.name
+  os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.1'
 
 import jax
 import pytest

@@ -16,7 +16,7 @@ import jax
 from rlx import reductions
 from rlx.algorithms.grpo import grpo
 from rlx.engine.speaker import Speaker
-from rlx.losses.anchors import Anchor
+from rlx.losses.anchors import kl_in_loss
 from rlx.models import latent as latents
 from rlx.rollout import latent
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
@@ -26,8 +26,9 @@ def hrpo(
     rollout: Rollout,
     reward: Annotate,
     policy: Speaker,
-    kl: Anchor,
+    reference: Speaker,
     *,
+    kl_coef: float,
     clip_low: float,
     clip_high: float,
 ) -> Algorithm:
@@ -37,17 +38,14 @@ def hrpo(
     rollout: yields rows with `latents, hybrid`, such as `rollout.latent.completions`.
     reward: adds `rewards` [B].
     policy: what learns; its rows are scored as they are, not packed.
-    kl: what holds the policy (β is 0.005 in the paper) to a reference of the same shape, with a gate too.
+    reference: what holds the policy, a model with a gate too: it reads the latents of the rows.
+    kl_coef: β, of the KL in the loss; 0.005 in the paper.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
   """
-  hybrid = _Hybrid(**vars(policy))
-  refer = lambda models, batch: {
-      **batch, 'reference_logprobs': hybrid.score(models['reference'], batch)[0]
-  }
+  kl = kl_in_loss(_Hybrid(**vars(reference)), coef=kl_coef)
   parent = grpo(
-      rollout, reward, hybrid, dataclasses.replace(kl, annotate=refer), clip_low=clip_low,
-      clip_high=clip_high, entropy_coef=0.0,
+      rollout, reward, _Hybrid(**vars(policy)), kl, clip_low=clip_low, clip_high=clip_high, entropy_coef=0.0
   )
 
   def loss(models: Models, batch: Batch, key: Key):

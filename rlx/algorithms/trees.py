@@ -74,8 +74,12 @@ def rose(
   prefix tree: rows that began alike by chance share a node too, where the paper knows of its own branches
   only. Token sums are divided by the constant `length`. The paper's KL is in the loss, its weight 0.001.
 
+  Raises:
+    ValueError: the KL is in the reward, which then no longer says what is right.
   Source: ROSE, https://arxiv.org/abs/2601.05053, sections 3.2 and 3.3.
   """
+  if kl.reward_coef:
+    raise ValueError('rose takes rows that earn more than 0 for right ones: kl_in_loss, not kl_in_reward')
 
   def baseline(rewards: jax.Array, tokens: jax.Array, mask: jax.Array, groups: jax.Array) -> jax.Array:
     nodes = tree.prefix_nodes(tokens, mask, groups)

@@ -232,10 +232,11 @@ def test_the_gate_opens_where_drawing_a_token_loses_something():
   gate = functools.partial(latent.init, r_min=0.9, r_max=0.95)
   gated = jax.vmap(gate)(jax.random.split(jax.random.key(4), SEEDS), taught)
   sizes, clip = dict(batch_size=128, group_size=8), dict(clip_low=0.2, clip_high=0.2)
-  parts = verifier(task, plain), plain, kl_in_loss(plain, coef=0.1)
+  judged, kl_coef = verifier(task, plain), 0.1
   samples = prompts.completions(task, plain, **sizes, num_slots=0)
-  tokens = grpo(samples, *parts, **clip, entropy_coef=0.0)
-  mixed = hrpo(rollouts.completions(task, plain, **sizes, answer_start=''), *parts, **clip)
+  tokens = grpo(samples, judged, plain, kl_in_loss(plain, coef=kl_coef), **clip, entropy_coef=0.0)
+  with_latents = rollouts.completions(task, plain, **sizes, answer_start='')
+  mixed = hrpo(with_latents, judged, plain, plain, kl_coef=kl_coef, **clip)
   curves = {
       'tokens': run(tokens, optax.adam(2e-3), taught, 400, jax.random.key(2))[1],
       'hybrid': run(mixed, with_rates(2e-3, 1e-2, 5e-2), gated, 400, jax.random.key(2))[1],

@@ -281,6 +281,7 @@ def test_a_price_that_does_not_rise_raises():
     internal_rl.discovery(GRID, POLICY, READER, **ROWS, **{**PRICE, 'price_steps': 0})
 
 
+@pytest.mark.slow
 def test_a_config_runs_all_stages_and_goes_on_where_it_stopped(tmp_path):
   """Stopped in the second stage, while its price rises, it ends in the same numbers to the bit."""
   config = configs.load(f'{CONFIG}:smoke').unlock()

@@ -14,7 +14,7 @@ from rlx.algorithms.trees import rose
 from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
-from rlx.losses.anchors import no_kl
+from rlx.losses.anchors import kl_in_reward, no_kl
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
@@ -69,6 +69,12 @@ def undecided_policy():
     return {**problems, 'solutions': problems['solutions'].at[:, BEFORE].set(digits)}
 
   return jax.tree.map(lambda x: x[0], taught(dataclasses.replace(STRICT, sample=undecided), 1))
+
+
+def test_a_penalty_does_not_say_what_is_right():
+  policy, clip = policy_for(TASK), dict(clip_low=0.2, clip_high=0.2)
+  with pytest.raises(ValueError, match='kl_in_loss, not kl_in_reward'):
+    rose(None, None, policy, kl_in_reward(policy, coef=0.1), **clip, length_power=0.0, length=4)
 
 
 @pytest.mark.slow

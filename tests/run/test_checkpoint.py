@@ -24,6 +24,7 @@ import pytest
 from rlx.run import checkpoint
 from rlx.run.checkpoint import Checkpoints
 from rlx.types import State
+from tests.cases import cases
 
 
 def make_state(step):
@@ -413,11 +414,12 @@ with Checkpoints(sys.argv[1], keep=2) as checkpoints:
 """
 
 
-def test_kill_at_any_moment_leaves_a_good_checkpoint(tmp_path):
+@pytest.mark.parametrize('kills', cases([2, 12], at_once=[2]))
+def test_kill_at_any_moment_leaves_a_good_checkpoint(tmp_path, kills):
   """A run that is killed again and again while it saves goes on each time from a state that it saved."""
   rng = random.Random(0)
   run, last, interrupted = tmp_path / 'checkpoints', 0, 0
-  for _ in range(6):
+  for _ in range(kills):
     command = [sys.executable, '-c', SAVE_WITHOUT_END, run]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
     started = [child.stdout.readline() for _ in range(4)]
@@ -433,4 +435,4 @@ def test_kill_at_any_moment_leaves_a_good_checkpoint(tmp_path):
     assert extra['step'] >= printed - 1 > last  # a step that is printed has its predecessor on disk
     last = extra['step']
     assert not (tmp_path / 'checkpoints.damaged').exists()
-  assert interrupted > 0
+  assert interrupted > 0 or kills < 6  # enough of them fall into a save

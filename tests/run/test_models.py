@@ -103,6 +103,7 @@ def _assert_other_files_are_refused(config, directory, workdir):
   assert '\n' not in str(error.value)
 
 
+@pytest.mark.slow
 def test_models_of_many_shapes_are_one_run(larger, tmp_path):
   """It learns, is stopped and goes on to the bit, leaves what others load, and saves no frozen weights; with
   other files under one of these it does not go on."""

@@ -14,6 +14,7 @@ from rlx import config as configs
 from rlx.run import states, train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
+from tests.cases import cases
 from tests.whole_runs import numbers, run_in
 
 HERE = str(Path(__file__).parent)
@@ -61,7 +62,7 @@ def explore_refine(population=1) -> ConfigDict:
   )
 
 
-@pytest.mark.parametrize(('population', 'devices'), [(1, 1), (3, 1), (1, 2)])
+@pytest.mark.parametrize(('population', 'devices'), cases([(1, 1), (3, 1), (1, 2)], at_once=[(1, 1)]))
 def test_stopped_five_times_it_is_the_same_to_the_bit(tmp_path, population, devices):
   config = explore_refine(population)
   config.mesh.data = devices

@@ -33,9 +33,9 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.algorithm = {
       'name': 'hrpo',
+      'kl_coef': 0.005,
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'kl': {'name': 'kl_in_loss', 'coef': 0.005},
   }
   config.evals.held_out.update(name='verified_with_latents', answer_start='')
   return config
