@@ -33,24 +33,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'cells': (1, 7, 14, 8),  # of the colours
       'unseen': ((0, 2), (2, 1)),  # successions that no demonstrator shows
   }
-  config.models = {
-      'policy': {
-          'name': 'llama',  # 21 thousand parameters
-          'num_layers': 2,
-          'width': 32,
-          'num_heads': 2,
-          'num_kv_heads': 2,
-          'mlp_size': 64,
-          'context_length': NUM_MOVES,  # what was done and what is seen then are one column
-          'rope_theta': 10_000.0,
-          'tied': True,
-          'dtype': 'float32',
-          'remat': False,
-          'attention': 'reference',
-      },
-      'controller': {'name': 'codes', 'code_size': CODE_SIZE, 'hidden_size': 32, 'rank': 16},
-      'actor': {'name': 'coder', 'code_size': CODE_SIZE, 'hidden_size': 32},
-  }
+  config.models = _models()
   # Every language model has these two; here moves are drawn as they are likely, and whole rows are scored.
   config.score = {'chunk_tokens': 4096, 'packed_columns': 0, 'packed_rows': 0, 'share_prompts': False}
   config.decoding = {
@@ -62,17 +45,6 @@ def get_config(arg: str = '') -> ConfigDict:
       'sampler': 'gumbel',
   }
   once = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
-  optimizer = {
-      'name': 'adamw',
-      'learning_rate': 1e-2,
-      'warmup_steps': 0,  # updates
-      'final_fraction': 0.0,
-      'b1': 0.9,
-      'b2': 0.999,
-      'eps': 1e-8,
-      'weight_decay': 0.0,
-      'clip_norm': 1.0,
-  }
 
   # Stage 3, at the top of the config: reinforcement learning of codes.
   num_demonstrations, num_rows = (8, 8) if arg.smoke else (64, 256)
@@ -91,34 +63,9 @@ def get_config(arg: str = '') -> ConfigDict:
   config.updates = once
   config.optimizer = {'name': 'adam', 'learning_rate': 1e-2, 'b1': 0.9, 'b2': 0.999, 'eps': 1e-8}
 
-  config.clone = {
-      'steps': cloning_steps,
-      'stop': ConfigDict(),
-      'trained': ('policy',),
-      'slow': ConfigDict(),
-      'decoding': {**config.decoding},
-      'algorithm': {'name': 'internal_rl.cloning', 'batch_size': num_demonstrations, 'num_steps': NUM_MOVES},
-      'updates': once,
-      'optimizer': {**optimizer, 'decay_steps': cloning_steps},
-  }
-  config.discover = {
-      'steps': discovery_steps,
-      'stop': ConfigDict(),
-      'trained': ('controller',),
-      'slow': {'policy': 'policy'},
-      'decoding': {**config.decoding},
-      'algorithm': {
-          'name': 'internal_rl.discovery',
-          'batch_size': num_demonstrations,
-          'num_steps': NUM_MOVES,
-          'num_lower': NUM_LOWER,
-          'price': 0.2,  # of a nat
-          'price_steps': discovery_steps // 2,  # until then it rises
-          'switch_nats': 2.0,
-      },
-      'updates': once,
-      'optimizer': {**optimizer, 'decay_steps': discovery_steps},
-  }
+  before = {'num_demonstrations': num_demonstrations, 'decoding': config.decoding.to_dict(), 'updates': once}
+  config.clone = _clone(cloning_steps, **before)
+  config.discover = _discover(discovery_steps, **before)
 
   config.evals = {
       'order': {
@@ -137,3 +84,81 @@ def get_config(arg: str = '') -> ConfigDict:
       'headline': 'eval/order/arrives',
   }
   return config
+
+
+def _models() -> dict:
+  """The decoder that is cloned, what is discovered in it, and the policy over codes."""
+  return {
+      'policy': {
+          'name': 'llama',  # 21 thousand parameters
+          'num_layers': 2,
+          'width': 32,
+          'num_heads': 2,
+          'num_kv_heads': 2,
+          'mlp_size': 64,
+          'context_length': NUM_MOVES,  # what was done and what is seen then are one column
+          'rope_theta': 10_000.0,
+          'tied': True,
+          'dtype': 'float32',
+          'remat': False,
+          'attention': 'reference',
+      },
+      'controller': {'name': 'codes', 'code_size': CODE_SIZE, 'hidden_size': 32, 'rank': 16},
+      'actor': {'name': 'coder', 'code_size': CODE_SIZE, 'hidden_size': 32},
+  }
+
+
+def _clone(steps: int, *, num_demonstrations: int, decoding: dict, updates: dict) -> dict:
+  """Stage 1: the decoder learns what demonstrators do."""
+  return {
+      'steps': steps,
+      'stop': ConfigDict(),
+      'trained': ('policy',),
+      'slow': ConfigDict(),
+      'decoding': decoding,
+      'algorithm': {
+          'name': 'internal_rl.cloning',
+          'batch_size': num_demonstrations,
+          'num_steps': NUM_MOVES,
+      },
+      'updates': updates,
+      'optimizer': _adamw(steps),
+  }
+
+
+def _discover(steps: int, *, num_demonstrations: int, decoding: dict, updates: dict) -> dict:
+  """Stage 2: the controller learns codes for what they did."""
+  return {
+      'steps': steps,
+      'stop': ConfigDict(),
+      'trained': ('controller',),
+      'slow': {'policy': 'policy'},
+      'decoding': decoding,
+      'algorithm': {
+          'name': 'internal_rl.discovery',
+          'batch_size': num_demonstrations,
+          'num_steps': NUM_MOVES,
+          'num_lower': NUM_LOWER,
+          'price': 0.2,  # of a nat
+          'price_steps': steps // 2,  # until then it rises
+          'switch_nats': 2.0,
+      },
+      'updates': updates,
+      'optimizer': _adamw(steps),
+  }
+
+
+def _adamw(steps: int) -> dict:
+  """Of both stages before reinforcement learning, down to zero at their end."""
+  return {
+      'name': 'adamw',
+      'learning_rate': 1e-2,
+      'warmup_steps': 0,  # updates
+      'final_fraction': 0.0,
+      'b1': 0.9,
+      'b2': 0.999,
+      'eps': 1e-8,
+      'decay_steps': steps,
+      'weight_decay': 0.0,
+      'clip_norm': 1.0,
+  }
