@@ -74,6 +74,7 @@ def test_the_exported_model_is_the_trained_one(math_run):
   assert not np.array_equal(begun['embedding'], exported['embedding'])
 
 
+@pytest.mark.slow
 def test_tokens_in_are_tokens_out(math_run):
   """What is trained on are the tokens of the data set and those that were sampled; texts are for rewards."""
   run = build(load('math/gsm8k_grpo'))

@@ -15,6 +15,7 @@ from rlx.engine.packing import Packing
 from rlx.engine.speaker import Critic, Scoring
 from rlx.models import lora
 from rlx.models.heads import TokenHead, init_value
+from tests.cases import cases
 
 SEVEN = dataclasses.replace(DECODINGS['plain'], max_tokens=7)
 score = jax.jit(
@@ -65,7 +66,8 @@ def ragged(model, *, num_prompts=5, group_size=3, prompt_columns=4, max_tokens=7
 
 
 @pytest.mark.parametrize(
-    ('columns', 'rows', 'share'), [(9, 4, False), (20, 2, True), (64, 1, True)]
+    ('columns', 'rows', 'share'),
+    cases([(9, 4, False), (20, 2, True), (64, 1, True)], at_once=[(20, 2, True)]),
 )
 def test_scores_and_gradients_are_those_of_padded_rows(columns, rows, share):
   batch, decoding = drawn('all_filters'), DECODINGS['all_filters']

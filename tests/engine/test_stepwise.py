@@ -14,6 +14,7 @@ from rlx.engine.sample import Decoding
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.types import check
+from tests.cases import cases
 
 MODEL = LanguageModel(TransformerConfig(
     vocab_size=7, num_layers=2, width=16, num_heads=2, num_kv_heads=1, head_size=8, mlp_size=32,
@@ -115,7 +116,7 @@ def mean_of_two(decoding, *, greedy):
   return batch, jax.nn.log_softmax(sum(again) / 2)
 
 
-@pytest.mark.parametrize('greedy', [False, True])
+@pytest.mark.parametrize('greedy', cases([False, True], at_once=[True]))
 def test_rows_of_two_models_are_of_what_both_say_together(greedy):
   decoding = dataclasses.replace(DECODING, top_k=0)
   batch, logprobs = mean_of_two(decoding, greedy=greedy)

@@ -22,6 +22,7 @@ DECODING = Decoding(
 POLICY = Speaker(model=None, decoding=DECODING, scoring=None)
 
 
+@pytest.mark.slow
 def test_the_task_keeps_the_contract():
   check_task(TASK, num=500)
 

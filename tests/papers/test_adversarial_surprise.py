@@ -115,6 +115,7 @@ def test_advantages_are_those_of_the_surprise_with_the_sign_of_the_player():
 # --- the rooms ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_environments_keep_the_contract():
   check_environment(ROOMS(max_steps=12), num_steps=12)
   check_environment(game(explore_steps=2, control_steps=3, rounds=2), num_steps=11)  # over after 10

@@ -120,6 +120,7 @@ def test_summaries_are_rows_behind_thinking_that_is_cut():
   assert len(seen) > 3
 
 
+@pytest.mark.slow
 def test_each_part_has_its_own_advantage():
   """Thinking: that of its budget. Summaries: against those of the same thinking."""
   batch, num = rows()

@@ -99,6 +99,7 @@ def test_voting_flags_better_than_one_critic():
   assert intersection[0] > majority[0] > quality(critiques[:, 0])[0] and intersection[1] < majority[1]
 
 
+@pytest.mark.slow
 def test_a_model_of_another_shape_is_asked_behind_each_step():
   """Wider and deeper than the policy. Greedy, it says what a forward pass behind the question says."""
   model = chain_toy.MODEL.replace(num_layers=2, width=48, num_heads=4, num_kv_heads=4, head_size=12)

@@ -169,6 +169,7 @@ def mean_value(models, rectifier, prefixes):
   return jnp.sum(chances * -jax.nn.sigmoid(outlook), axis=1)
 
 
+@pytest.mark.slow
 def test_the_rectifier_has_a_shape_of_its_own():
   """Wider and deeper than the policy: it caps what is drawn, its values are targets, and it learns."""
   wide = MODEL.replace(num_layers=3, width=48)

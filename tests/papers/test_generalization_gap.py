@@ -36,6 +36,7 @@ def walks(env, random_share, num_envs):
   )
 
 
+@pytest.mark.slow
 def test_an_expert_arrives_and_a_wanderer_seldom_does():
   env = maze(0, 100)
   expert, wanderer = (walks(env, share, 20) for share in (0.0, 1.0))
@@ -47,6 +48,7 @@ def test_an_expert_arrives_and_a_wanderer_seldom_does():
     walks(env, 2, 1)
 
 
+@pytest.mark.slow
 def test_the_gap_is_that_of_the_returns():
   """Levels in which the policy was not taught differ; with the same levels there is no gap."""
   env, policy = maze(0, 3), networks.categorical(maze(0, 3), **SHAPE)

@@ -107,6 +107,7 @@ def test_what_cannot_happen_in_reality_hardly_counts(parts):
   np.testing.assert_allclose(metrics['gap/mean'], NUMBERS['most_gap'], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_values_are_pushed_where_the_gap_is(parts):
   """log Σ ω exp Q - mean_real Q of two simulated rows, of which one has all of the gap."""
   nets, models = parts

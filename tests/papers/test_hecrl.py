@@ -189,6 +189,7 @@ def test_an_episode_is_played_in_subgoals():
   assert answer['success'] == 1 and answer['length'] == 5 and answer['flat_success'] == 0
 
 
+@pytest.mark.slow
 def test_agent_and_diffuser_are_trained_independently():
   """The flat agent's gradients are those of `gciql`; the diffuser's are of its own loss, and of no goal that
   is not the policy's."""

@@ -132,6 +132,7 @@ def test_the_gate_has_a_gradient_and_the_latents_have_none():
   assert all(np.abs(x).max() > 1e-4 for x in gradient['hybrid'].values())
 
 
+@pytest.mark.slow
 def test_what_is_not_read_does_not_count():
   params, batch = sampled(answer_id=5)
   other = {**batch, 'latents': jnp.where(batch['hybrid'][..., None], batch['latents'], 7.0)}

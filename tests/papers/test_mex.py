@@ -68,6 +68,7 @@ def test_without_optimism_it_is_dqn():
   jax.tree.map(np.testing.assert_allclose, ours, theirs)
 
 
+@pytest.mark.slow
 def test_optimism_takes_off_the_values_that_the_policy_expects():
   """ε = 0.1 of two actions: 0.95 of the better value and 0.05 of the other."""
   rollout, policy, models = the_parts()

@@ -48,6 +48,7 @@ def test_volumes_by_hand(points, expected):
   np.testing.assert_allclose(volume(points, (0.0,) * len(points[0])), expected)
 
 
+@pytest.mark.slow
 def test_weights_pay_the_weighted_sum_and_are_seen():
   env = preferring(ENV, jnp.array([0.25, 0.75]))
   state, observation = env.reset(jax.random.key(0))

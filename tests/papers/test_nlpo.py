@@ -158,6 +158,7 @@ def test_without_a_mask_and_with_a_fixed_coefficient_it_is_ppo():
   assert max(np.abs(x).max() for x in jax.tree.leaves(masked[2])) > 1e-2
 
 
+@pytest.mark.slow
 def test_the_coefficient_is_remembered_and_follows_the_kl():
   """β is a column of the batch, weighs the KL in the rewards, and moves by K times the clipped error."""
   models, drawn = models_and_rows()

@@ -101,6 +101,7 @@ def algorithm(prover=PROVER, task=TABLE, **changes):
   return pav(None, None, POLICY, prover, no_kl(), task, **{**settings, **changes})
 
 
+@pytest.mark.slow
 def test_the_prover_has_a_shape_and_a_decoding_of_its_own():
   """Without chance it is worth what it says; the policy, of another shape, says nothing and learns."""
   method = algorithm(PROVER.saying(temperature=0.0, max_tokens=2 * LENGTH))

@@ -47,6 +47,7 @@ def operator(num_rounds, batch_size):
 # --- the operator -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_workspace_by_hand():
   """`$` ends. Of five drafts 7 is said twice, 12 twice and earlier, and 3 once."""
   said = {'12$': [4, 5, 1], '7$': [9, 1, 0], '3$': [6, 1, 0]}
@@ -68,6 +69,7 @@ def test_the_workspace_by_hand():
   np.testing.assert_array_equal(prompts[:, 7:], 0)
 
 
+@pytest.mark.slow
 def test_a_round_reads_what_the_drafts_before_it_said():
   params = MODEL.init(jax.random.key(0))
   batch, _ = jax.jit(operator(2, 64).draw)({'policy': params}, {}, jax.random.key(1))

@@ -102,6 +102,7 @@ def test_the_hard_problems_fall_only_in_the_second_stage():
   assert rate(focused).min() > 0.6 and share.min() > 0.9
 
 
+@pytest.mark.slow
 def test_what_was_hardest_by_count_is_what_is_drawn():
   """DRIVE's selector: of a table that is known, the problems of lowest pass rate, and all of those."""
   world = curriculum.begin(20)

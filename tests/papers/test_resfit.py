@@ -95,6 +95,7 @@ def test_the_base_carries_its_plan_out_without_looking():
   assert np.abs(of.base(params, later) - of.base(params, seen)).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_the_residual_is_bounded_and_leaves_the_base_alone():
   of = policy(scale=0.3)
   params = of.init(jax.random.key(0))

@@ -91,6 +91,7 @@ def test_only_the_value_loss_moves_the_value_and_low_targets_count_less():
   np.testing.assert_allclose(slope, 0.25 * 2 * -8 * 3 / 2, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_policy_that_is_its_teacher_has_nothing_to_learn_from_it():
   algorithm = saw(None, POLICY, POLICY, VALUE, expectile=0.7, waypoint_sharpness=3.0, **NUMBERS)
   state, goal = jnp.zeros((4, 2)), jnp.ones((4, 2))

@@ -102,6 +102,7 @@ def test_a_sequence_of_one_action_is_sac_beside_a_model():
     jax.tree.map(close, slopes[name], wanted[name])
 
 
+@pytest.mark.slow
 def test_later_actions_teach_the_policy_alone():
   """The critic, the temperature and the model have the same gradients however far ahead is looked."""
   models = the_models()[1]
@@ -129,6 +130,7 @@ def test_recall_follows_the_mean_of_the_members():
   np.testing.assert_array_equal(states[0, :, 0], [0, 2, 6])
 
 
+@pytest.mark.slow
 def test_later_actions_are_judged_where_they_are_taken():
   """A critic -(s - 3)² - a² alone would keep a at 0; the second state is 1 + a, and it is held: the loss of
   the second action is (1 + a_0 - 3)² + a_1², and its gradient is that of a_1² alone."""

@@ -35,6 +35,7 @@ def fixed(output):
   return Network(init=lambda key: jnp.float32(0), apply=output)
 
 
+@pytest.mark.slow
 def test_the_losses_by_hand():
   """One row, S = 2 and M = 3 for every goal: γ M - S = 0.7."""
   value = fixed(lambda params, seen: jnp.full(seen.shape[:-1], params))

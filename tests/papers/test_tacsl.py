@@ -157,6 +157,7 @@ def moves(tree):
   return any((x != 0).any() for x in jax.tree.leaves(tree))
 
 
+@pytest.mark.slow
 def test_the_teacher_adds_a_divergence_that_moves_the_policy_alone():
   models, batch = some_models(), some_rows()
   drawn = lambda coef: taught_by(None, coef).loss

@@ -122,6 +122,7 @@ def test_the_nearest_of_the_others_counts():
   np.testing.assert_allclose(found, [0.72, 0.72, (8 - 0.6) ** 2 / 0.5], rtol=0.1)
 
 
+@pytest.mark.slow
 def test_only_the_member_itself_has_a_gradient():
   # Operation by operation: as one program it is the same, but NaN where XLA's optimisations are switched off,
   # as these tests do (jaxlib 0.10.2); why was not found out.
@@ -165,6 +166,7 @@ def test_the_values_are_those_of_iql(cloned):
     jax.tree.map(same, plain[name], parent[name])
 
 
+@pytest.mark.slow
 def test_diversity_moves_the_members_alone(cloned):
   plain, diverse, _ = cloned
   moved = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), plain, diverse)
@@ -205,6 +207,7 @@ def test_modes_beyond_the_bounds_are_clipped_as_the_environment_does():
   np.testing.assert_allclose(worth, [1.0], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_actions_are_of_the_behaviours_and_advantages_of_each_are_normalised():
   value = Network(init=None, apply=lambda params, s: 2 * s[..., 0])
   data = rows_at(*np.linspace(-1, 1, 500).astype(np.float32))

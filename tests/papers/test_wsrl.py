@@ -95,6 +95,7 @@ def test_a_share_beyond_one_is_refused():
     with_dataset(warm_replay(toy.ENV, steady(toy.ENV, 0.0), warmup_steps=12, **SMALL), rows_of(), share=1.5)
 
 
+@pytest.mark.slow
 def test_a_driver_steers_and_some_streams_are_random():
   rows = toy.driven(gain=0.6, noise=0.0, random_share=0.5, num_envs=4, num_steps=10)
   seen = rows['observations']

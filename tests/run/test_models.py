@@ -14,7 +14,7 @@ import pytest
 from rlx import config as configs
 from rlx import lens
 from rlx.losses import anchors
-from rlx.models import hf, peft
+from rlx.models import drafter, hf, peft
 from rlx.models.language import LanguageModel
 from rlx.run import states, train
 from rlx.run.build import build
@@ -178,6 +178,22 @@ def test_a_model_that_was_trained_is_held_as_it_became():
   chex.assert_trees_all_equal(state.params['value']['trunk'], trained['policy'])
 
 
+def test_a_drafter_of_a_lora_begins_as_what_the_adapters_make_of_the_base():
+  config = configs.load(MATH).unlock()
+  del config['sft']
+  config.models = {'base': config.models.policy.to_dict(), 'policy': LORA, 'drafter': DRAFTER}
+  config.stages, config.mesh.data = ('main',), 1
+  config.trained, config.slow = ('policy', 'drafter'), {'base': 'base'}
+  run = build(config)
+  with jax.set_mesh(run.mesh):
+    frozen = states.load_frozen(run, 0, {})
+    fresh = states.begin(run, 0, {}, 0, frozen).params['policy']
+    adapters = jax.tree.map(lambda x: x + 1, fresh)
+    state = states.begin(run, 0, {'policy': adapters}, 1, frozen)
+  seen = run.stages[0].models['policy'].model.view(adapters, frozen)
+  chex.assert_trees_all_equal(state.params['drafter'], drafter.init(seen, num_layers=1))
+
+
 def two_decoders() -> ConfigDict:
   """The quickstart's SFT stage, with a second decoder of another shape."""
   config = quickstart()
@@ -222,6 +238,7 @@ def test_evaluations_are_any_number_each_at_its_own_time(tmp_path, monkeypatch):
   assert rows[2]['eval/world/models'] == 2 and 'eval/world/memories' in rows[4]
 
 
+@pytest.mark.slow
 def test_a_model_can_be_made_of_others_alone(monkeypatch):
   monkeypatch.syspath_prepend(str(ROOT / 'tests/run'))
   config = two_decoders()

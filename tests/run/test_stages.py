@@ -229,6 +229,7 @@ def test_members_of_a_population_see_each_other(tmp_path):
     train.check(build(alone))
 
 
+@pytest.mark.slow
 def test_a_config_can_sample_on_other_devices_and_ahead(tmp_path):
   """With lag 0 the same as on one mesh; ahead, it says how old rows are, and resumes to the bit."""
   around = {'name': 'pieces.around', 'rows': 8, 'size': 3}

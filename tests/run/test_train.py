@@ -4,6 +4,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx import config as configs
 from rlx import sharding
@@ -66,6 +67,7 @@ def test_parameters_are_made_in_their_shards():
   chex.assert_trees_all_equal(jax.device_get(state.params), jax.device_get(alone.params))
 
 
+@pytest.mark.slow
 def test_a_population_is_its_members():
   """Three seeds in one program begin as the three seeds alone, and learn as they do, up to rounding."""
   together = make_run('mesh.data=1', 'population.size=3')
