@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-parity lint
+.PHONY: demo test test-slow test-parity lint docs
 
 # One virtual environment for everything, made once and again when the requirements change.
 $(VENV)/installed: setup.cfg pyproject.toml
@@ -30,6 +30,14 @@ test-slow: $(VENV)/installed
 # Weights, logits, generation and adapters against transformers and torch.
 test-parity: $(VENV)/installed-parity
 	$(BIN)/pytest -m parity tests/parity
+
+# The documents as pages, in site/.
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	touch $@
+
+docs: $(VENV)/installed-docs
+	$(BIN)/mkdocs build --quiet
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -93,7 +93,11 @@ def humaneval(
     completions: [N] texts or messages.
     test: [N] source that defines `check(candidate)`.
     entry_point: [N] names of the functions.
-    timeout_seconds, memory_bytes, tier, Raises: as in `unit_tests`.
+    timeout_seconds: as in `unit_tests`.
+    memory_bytes: likewise.
+    tier: likewise.
+  Raises:
+    SandboxError, ValueError: likewise.
   Source: Chen et al., 2021, https://arxiv.org/abs/2107.03374, section 3.2 (the paper also stops at any `if`).
   """
   rewards = []
@@ -124,7 +128,8 @@ def stdin_stdout(
     inputs: [N] lists of what the program reads.
     outputs: [N] lists of what it should print.
     timeout_seconds: wall time of a program on one input.
-    memory_bytes, tier: as in `unit_tests`.
+    memory_bytes: as in `unit_tests`.
+    tier: likewise.
   Raises:
     SandboxError: the sandbox does not start.
     ValueError: a row has no inputs, or not as many as outputs.

@@ -140,7 +140,9 @@ def run_judged(
       after it ran; `judge(fds, report, data)` in another. `fds` are a pipe to read and one to write; `report`
       is a function that takes a value.
     data: for `judge` alone; None, numbers, strings, code objects, and lists, tuples and dicts of them.
-    timeout_seconds, memory_bytes, tier: as in `run_python`. The time of the judge counts.
+    timeout_seconds: as in `run_python`; the time of the judge counts.
+    memory_bytes: as in `run_python`.
+    tier: likewise.
   Returns:
     What became of the program ('ok' if it still lived when the judge had finished), and what the judge has
     reported until then, or until both were stopped.

@@ -1,0 +1,23 @@
+"""Links out of the documents: to the page of a module where it has one, and else to a file of the repository."""
+
+import posixpath
+import re
+
+LINK = re.compile(r'\]\((?!https?://|#|mailto:)([^)\s#]+)(#[^)\s]*)?\)')
+
+
+def on_page_markdown(markdown: str, *, page, config, files) -> str:
+  """Links that leave docs/ get an address; those between its pages stay as they are."""
+  folder = posixpath.dirname(page.file.src_uri)
+
+  def elsewhere(match: re.Match) -> str:
+    target = posixpath.normpath(posixpath.join('docs', folder, match[1]))
+    if target.startswith('docs/') and files.get_file_from_path(target.removeprefix('docs/')) is not None:
+      return match[0]
+    for prefix, pages in (('rlx/algorithms/', 'algorithms/'), ('rlx/', 'reference/')):
+      name = f'{pages}{target.removeprefix(prefix).removesuffix(".py")}.md'
+      if target.startswith(prefix) and files.get_file_from_path(name) is not None:
+        return f']({posixpath.relpath(name, folder or ".")}{match[2] or ""})'
+    return f']({config.repo_url.rstrip("/")}/blob/main/{target}{match[2] or ""})'
+
+  return LINK.sub(elsewhere, markdown)

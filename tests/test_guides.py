@@ -1,0 +1,63 @@
+"""What the guides tell a user to write: it is written, checked, built and traced.
+
+A block that begins with `# name.py` is that file. A file with `get_config` is a config: it is built at
+`:smoke` and every stage of it traced. The other blocks are run, in their order.
+"""
+
+import importlib
+from pathlib import Path
+import re
+import sys
+
+import jax
+import pytest
+
+from rlx import config as configs
+from rlx.run import train
+from rlx.run.build import build
+
+GUIDES = Path(__file__).parents[1] / 'docs' / 'guides'
+BLOCK = re.compile(r'^```python\n(.*?)^```$', re.DOTALL | re.MULTILINE)
+FILE = re.compile(r'# (\S+\.py)\n')
+
+
+def blocks(guide: Path) -> list[str]:
+  return BLOCK.findall(guide.read_text())
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  """Where a user stands, whose package `mine` is found there."""
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.syspath_prepend(str(tmp_path))
+  (tmp_path / 'mine').mkdir()
+  (tmp_path / 'mine' / '__init__.py').touch()
+  yield tmp_path
+  for name in [name for name in sys.modules if name.split('.')[0] == 'mine']:
+    del sys.modules[name]
+
+
+@pytest.mark.parametrize('guide', sorted(GUIDES.glob('*.md')), ids=lambda path: path.stem)
+def test_what_a_guide_says_is_so(guide, folder):
+  with jax.numpy_rank_promotion('allow'):  # as it is for a user
+    follow(guide, folder)
+
+
+def follow(guide: Path, folder: Path) -> None:
+  """Writes what is a file, builds what is a config, runs the rest."""
+  namespace = {}
+  for text in blocks(guide):
+    name = FILE.match(text)
+    if not name:
+      exec(compile(text, str(guide), 'exec'), namespace)  # the guide is ours
+      continue
+    (folder / name[1]).write_text(text)
+    importlib.invalidate_caches()
+    if 'def get_config' in text:
+      config = configs.load(f'{name[1]}:smoke').unlock()
+      config.mesh.data = 1
+      train.check(build(config))
+
+
+def test_the_guides_have_code():
+  assert sum(len(blocks(guide)) for guide in GUIDES.glob('*.md')) >= 12
