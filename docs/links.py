@@ -1,4 +1,4 @@
-"""Links out of the documents: to the page of a module where it has one, and else to a file of the repository."""
+"""Links out of the documents: to the page of a module where it has one, else to a file of the repository."""
 
 import posixpath
 import re
