@@ -21,7 +21,7 @@ from rlx.models import adapters
 from rlx.models.adapters import Lora
 from rlx.models.lora import lora, merged
 from rlx.rewards.host import HostReward
-from rlx.rewards.of_learners import best_and_worst, by_name, in_turn, pairs
+from rlx.rewards.of_learners import against_solutions, best_and_worst, by_name, in_turn, pairs
 from rlx.rollout import store as stores
 from rlx.rollout.each import each, for_all
 from rlx.rollout.gathered import from_memory, gathered, remembered
@@ -200,6 +200,23 @@ def test_pairs_are_the_best_and_the_worst_of_each_group():
   chex.assert_trees_all_equal(rows['judge'], found)
   rollout = paired(lambda models, world, key: (batch, world), reward)
   chex.assert_trees_all_equal(rollout({}, {}, jax.random.key(0))[0], found)
+
+
+def test_a_wrong_answer_stands_beside_the_solution_of_its_problem():
+  """Also in a group in which nobody is right."""
+  batch = {
+      'tokens': jnp.array([[5, 6, 9], [5, 6, 1], [7, 8, 9], [7, 8, 8]], jnp.int32),
+      'valid': jnp.ones((4, 3), bool), 'groups': jnp.array([0, 0, 2, 2]), 'prompt_lengths': jnp.full(4, 1),
+      'solutions': jnp.array([[6, 1], [6, 1], [2, 1], [2, 1]], jnp.int32),
+      'rewards': jnp.array([0.0, 1, 0, 0]),
+  }
+  reward = lambda models, batch, key: batch
+  found = against_solutions(reward, of='policy', to='judge')({}, {'policy': batch}, None)['judge']
+  assert found['weights'].tolist() == [1, 0, 1, 0]
+  assert found['chosen_tokens'][::2].tolist() == [[5, 6, 1], [7, 2, 1]] and found['chosen_valid'].all()
+  assert found['rejected_tokens'][::2].tolist() == [[5, 6, 9], [7, 8, 9]]
+  everybody = {**batch, 'rewards': jnp.ones(4)}
+  assert not against_solutions(reward, of='a', to='b')({}, {'a': everybody}, None)['b']['weights'].any()
 
 
 class Reads:

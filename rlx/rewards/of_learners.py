@@ -6,6 +6,7 @@ import contextlib
 import jax
 import jax.numpy as jnp
 
+from rlx.envs import text
 from rlx.rewards.host import HostReward, OnHost
 from rlx.rewards.pool import Scores
 from rlx.types import Annotate, Batch, Key, Models, Rows
@@ -78,6 +79,22 @@ def pairs(reward: Annotate, *, of: str, to: str) -> Annotate:
   return scored
 
 
+def against_solutions(reward: Annotate, *, of: str, to: str) -> Annotate:
+  """As `pairs`, but the better answer is the problem's own solution: there is a pair wherever a row is wrong.
+
+  Args:
+    reward: as for `pairs`; 1 for what is right.
+    of: as for `pairs`; its rows have `solutions` [B, A], as those of a text task have, and room for them.
+    to: as for `pairs`.
+  """
+
+  def scored(models: Models, rows: Rows, key: Key) -> Rows:
+    batch = reward(models, rows[of], key)
+    return {**rows, of: batch, to: solution_and_worst(batch)}
+
+  return scored
+
+
 def in_turn(first: Annotate, second: Annotate) -> Annotate:
   """Two rewards, one after the other; where both say the same column, the second has the last word.
 
@@ -95,12 +112,34 @@ def in_turn(first: Annotate, second: Annotate) -> Annotate:
 
 def best_and_worst(batch: Batch) -> Batch:
   """Of rows with `rewards` and `groups` [B] the pairs that `pairs` describes."""
+  best, worst, first = _extremes(batch)
+  rewards = batch['rewards']
+  differ = first & (rewards[best] > rewards[worst])
+  return {**_rows('chosen', batch, best), **_rows('rejected', batch, worst), **_weights(differ)}
+
+
+def solution_and_worst(batch: Batch) -> Batch:
+  """Of rows with `rewards`, `groups` and `solutions` the pairs that `against_solutions` describes."""
+  _, worst, first = _extremes(batch)
+  wrong = first & (batch['rewards'][worst] < 1)
+  names = ('prompt_lengths', 'solutions')
+  solved = text.demonstrations({'prompts': batch['tokens'], **{name: batch[name] for name in names}})
+  solved = {name: solved[name][:, : batch['tokens'].shape[1]] for name in ('tokens', 'valid')}
+  return {**_rows('chosen', solved, worst), **_rows('rejected', batch, worst), **_weights(wrong)}
+
+
+def _extremes(batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """The best and the worst row of each row's group [B], and which rows are the first of theirs."""
   rewards, groups = batch['rewards'], batch['groups']
   same = groups[:, None] == groups[None]
   best = jnp.argmax(jnp.where(same, rewards[None], -jnp.inf), axis=1)
   worst = jnp.argmin(jnp.where(same, rewards[None], jnp.inf), axis=1)
-  first = jnp.argmax(same, axis=1) == jnp.arange(len(groups))
-  differ = first & (rewards[best] > rewards[worst])
-  columns = {'chosen': best, 'rejected': worst}
-  pair = {f'{which}_{name}': batch[name][at] for which, at in columns.items() for name in ('tokens', 'valid')}
-  return {**pair, 'weights': differ.astype(jnp.float32)}
+  return best, worst, jnp.argmax(same, axis=1) == jnp.arange(len(groups))
+
+
+def _rows(which: str, batch: Batch, at: jax.Array) -> Batch:
+  return {f'{which}_{name}': batch[name][at] for name in ('tokens', 'valid')}
+
+
+def _weights(counts: jax.Array) -> Batch:
+  return {'weights': counts.astype(jnp.float32)}

@@ -3,7 +3,10 @@
     rlx --config=experiments/configs/stages/judge_sorting.py --workdir=runs/judge
     rlx --config=experiments/configs/stages/judge_sorting.py:judge_learns=False --workdir=runs/judge_fixed
 
-Models, stages and learners are those of `judge_arithmetic`; four digits are to be put in order.
+Models, stages and learners are those of `judge_arithmetic`; four digits are to be put in order. The better
+answer of a pair is the problem's solution (the paper's is a right answer in other words), so that the judge
+has pairs to learn from also where the policy has stopped being right. With `from_rows` it is a right answer
+of the policy itself, as there.
 
 Paper: Cooper, https://arxiv.org/abs/2508.05613.
 
@@ -12,16 +15,20 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.config import parse_arg
 from rlx.experiments.configs.stages import judge_arithmetic
 
 LENGTH = 4  # digits
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `judge_learns`."""
-  config = judge_arithmetic.get_config(arg)
+  """Arguments: `smoke` (seconds, learns nothing); `judge_learns`; `from_rows`."""
+  arg = parse_arg(arg, smoke=False, judge_learns=True, from_rows=False)
+  config = judge_arithmetic.get_config(f'smoke={arg.smoke},judge_learns={arg.judge_learns}')
   config.task = {'name': 'sorting', 'length': LENGTH, 'held_out_share': 0.1}
   del config.sft['task']
   for section in (config.decoding, config.sft.decoding, config.label.decoding):
     section.max_tokens = LENGTH + 1
+  if arg.judge_learns and not arg.from_rows:
+    config.reward.first.name = 'against_solutions'
   return config
