@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 
 from rlx.errors import ConfigError
 
-__all__ = ['ConfigError', 'differences', 'flat', 'load', 'override', 'parse_arg']
+__all__ = ['ConfigError', 'differences', 'flat', 'load', 'of_run', 'override', 'parse_arg']
 
 
 def load(path: str) -> ConfigDict:
@@ -35,6 +35,18 @@ def load(path: str) -> ConfigDict:
   if not hasattr(module, 'get_config'):
     raise ConfigError(f'--config={filename} defines no get_config(arg)')
   return module.get_config(argument).lock()
+
+
+def of_run(workdir: str | Path) -> dict[str, Any]:
+  """The config of a run as JSON has it.
+
+  Raises:
+    ConfigError: the directory holds no run.
+  """
+  path = Path(workdir) / 'config.json'
+  if not path.is_file():
+    raise ConfigError(f'--workdir={workdir} holds no run (there is no config.json in it)')
+  return json.loads(path.read_text())
 
 
 def _with_tuples(tree):
