@@ -69,16 +69,18 @@ def parse_arg(argument: str, **defaults):
 
 
 def override(config: ConfigDict, path: str, text: str) -> None:
-  """Sets one value from the command line, keeping its type.
+  """Sets one value from the command line, keeping its type, or a whole section.
 
   Args:
     config: changed in place.
     path: dotted, e.g. `algorithm.clip_high`.
-    text: the value as written.
+    text: the value as written; `{'name': .., ..}` is a section, in the place of the one that is there or new.
   Raises:
     ConfigError: an unknown key (with the nearest name), or a value of another type.
   """
   *sections, key = path.split('.')
+  if text.startswith('{') and _set_section(config, path, text):
+    return
   section = config
   for i, name in enumerate([*sections, key]):
     if not isinstance(section, ConfigDict) or name not in section:
@@ -87,6 +89,28 @@ def override(config: ConfigDict, path: str, text: str) -> None:
   if isinstance(section, ConfigDict):
     raise ConfigError(f'--config.{path} is a section; set one of its values: {", ".join(section)}')
   parent[key] = _parse(path, text, section)
+
+
+def _set_section(config: ConfigDict, path: str, text: str) -> bool:
+  """Puts a section in its place; False where that is a plain value, or inside of nothing."""
+  *sections, key = path.split('.')
+  parent = config
+  for name in sections:
+    parent = parent[name] if isinstance(parent, ConfigDict) and name in parent else None
+  if parent is None or not isinstance(parent, ConfigDict):
+    return False
+  if key in parent and not isinstance(parent[key], ConfigDict):
+    return False
+  try:
+    section = ConfigDict(ast.literal_eval(text))
+  except (ValueError, SyntaxError, TypeError) as error:
+    hint = "a section is a dictionary of Python, {'name': 'grpo', ..}"
+    raise ConfigError(f'--config.{path}={text}: {hint} ({error})') from error
+  with config.unlocked():
+    if key in parent:
+      del parent[key]
+    parent[key] = section
+  return True
 
 
 def _parse(path, text, old):

@@ -371,14 +371,7 @@ class _Session:
     """Metrics, those of a population summarised, the transcripts of its first member, and the metrics of
     each member [N]."""
     answer = jax.device_get(self._ask(exam, position)(state.models, state.world, self.frozen(position.stage)))
-    named = lambda metrics: {f'eval/{exam.name}/{name}': x for name, x in metrics.items()}
-    if self.run.population == 1:
-      metrics, transcripts = exam.evaluation.read(answer)
-      return named(metrics), transcripts, {}
-    member = lambda i: exam.evaluation.read(jax.tree.map(lambda a: a[i], answer))
-    metrics, transcripts = zip(*map(member, range(self.run.population)), strict=True)
-    together = named({name: np.array([one[name] for one in metrics]) for name in metrics[0]})
-    return summarise_population(together), transcripts[0], together
+    return read_answer(self.run, exam, answer)
 
   def _ask(self, exam: Examination, position: Position):
     """An evaluation in a stage, compiled: `(models, world, frozen) -> answer`."""
@@ -465,6 +458,19 @@ def make_ask(run: Run, stage: Stage, exam: Examination):
   """
   ask = lambda models, world, frozen: exam.evaluation.ask(stage.view({**frozen, **models}), world)
   return jax.jit(over_members(ask, run.population, (0, 0, None)))
+
+
+def read_answer(run: Run, exam: Examination, answer) -> tuple[dict[str, float], list[dict], dict]:
+  """What an evaluation has answered, on the host: metrics by their names in `metrics.jsonl`, transcripts (of
+  the first member of a population), and the metrics of each member [N]; none of a single run."""
+  named = lambda metrics: {f'eval/{exam.name}/{name}': x for name, x in metrics.items()}
+  if run.population == 1:
+    metrics, transcripts = exam.evaluation.read(answer)
+    return named(metrics), transcripts, {}
+  member = lambda i: exam.evaluation.read(jax.tree.map(lambda a: a[i], answer))
+  metrics, transcripts = zip(*map(member, range(run.population)), strict=True)
+  together = named({name: np.array([one[name] for one in metrics]) for name in metrics[0]})
+  return summarise_population(together), transcripts[0], together
 
 
 @contextlib.contextmanager
