@@ -20,8 +20,9 @@ def main(argv: list[str]) -> int:
     raise CommandError(f'--eval={",".join(unknown)}: the run has the evaluations {sorted(config.evals)}')
   with open_run(arguments.workdir, config, step=arguments.step) as opened:
     row, transcripts = {}, []
+    possible = [exam.name for exam in opened.run.evals if not opened.lacks(exam)]
     for exam in opened.run.evals:
-      if exam.name in (arguments.eval or config.evals):
+      if exam.name in (arguments.eval or possible or config.evals):  # where none is possible, it says why
         metrics, read = opened.examine(exam)
         row |= metrics
         transcripts += [{'split': exam.name, **one} for one in read]

@@ -38,23 +38,21 @@ def main(argv: list[str]) -> int:
 
 
 def _play(opened, arguments) -> None:
-  """Prints the returns of episodes and writes the pictures."""
-  env, name = opened.run.task, arguments.model
+  """Prints the returns of episodes and writes the pictures, where there are any."""
+  env, output = opened.run.task, arguments.output or Path(arguments.workdir) / 'play.gif'
+  blind = f'{opened.run.config.env.name} cannot be drawn: it has no `draw` (rlx/envs/control/drawing.py)'
   if env.draw is None and arguments.output:
-    raise CommandError(
-        f'--output={arguments.output}: {opened.run.config.env.name} cannot be drawn (it has no `draw`); '
-        'without --output its returns are printed'
-    )
-  played = _recorded(opened, name, arguments)
+    raise CommandError(f'--output={output}: {blind}; without --output its returns are printed')
+  played = _recorded(opened, arguments.model, arguments)
   for i, (earned, length, ended) in enumerate(
       zip(played['returns'], played['lengths'], played['ended'], strict=True)
   ):
     print(f'episode {i}: return {earned:.6g}, {length} steps{"" if ended else ", not over"}')
   print(f'mean {played["returns"].mean():.6g}, score {env.score(played["returns"].mean()):.1f} at step '
         f'{opened.position.step}')
-  if arguments.output:
-    _write_gif(Path(arguments.output), _pictures(env, played), arguments.fps)
-    print(arguments.output)
+  if env.draw is not None:
+    _write_gif(Path(output), _pictures(env, played), arguments.fps)
+  print(blind if env.draw is None else output)
 
 
 def _recorded(opened, name: str, arguments) -> dict[str, Any]:
@@ -103,7 +101,7 @@ def _write_transcripts(opened, arguments) -> None:
   if arguments.output:
     raise CommandError(f'--output={arguments.output}: texts have no moving pictures; leave it away')
   read = []
-  for exam in opened.run.evals:
+  for exam in (exam for exam in opened.run.evals if not opened.lacks(exam)):
     read += opened.examine(exam)[1][: arguments.episodes - len(read)]
   if not read:
     raise CommandError('no evaluation of this run reads texts; rlx export and rlx generate ask its model')
@@ -120,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
   )
   look.add_run_options(parser)
   parser.add_argument('--episodes', type=int, default=3, metavar='N', help='3 by default')
-  parser.add_argument('--output', metavar='FILE.gif', help='without it only the returns are printed')
+  parser.add_argument('--output', metavar='FILE.gif', help='by default play.gif in the workdir')
   parser.add_argument('--model', default='policy', metavar='NAME', help='of the run, policy by default')
   parser.add_argument('--member', type=int, default=0, metavar='I', help='of a population')
   parser.add_argument('--max_steps', type=int, default=500, help='of an episode, if it does not end before')

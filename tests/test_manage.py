@@ -44,7 +44,7 @@ def _undisturbed(run):
   """Nothing that looks at a run may change it."""
   looked_at = lambda: {
       path: path.read_bytes() if path.is_file() else None for path in run.rglob('*')
-      if path.name not in ('report.html', 'curve.png')
+      if path.name not in ('report.html', 'curve.png', 'play.gif')
   }
   before = looked_at()
   yield
@@ -167,6 +167,10 @@ def test_what_cannot_be_drawn_or_played_is_one_line(run, tmp_path, capsys, monke
   gif = f'--output={tmp_path / "play.gif"}'
   assert launch.main(['play', f'--workdir={run}', gif]) == launch.EXIT_DO_NOT_RETRY
   assert 'cartpole cannot be drawn' in one_line(capsys)
+  assert launch.main(['play', f'--workdir={run}', '--episodes=1', '--max_steps=2']) == launch.EXIT_DONE
+  out = capsys.readouterr().out
+  assert 'episode 0: return 2, 2 steps, not over' in out and 'cartpole cannot be drawn' in out
+  assert not (run / 'play.gif').exists()
 
 
 # --- exported and begun from --------------------------------------------------------------------------------

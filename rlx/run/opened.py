@@ -52,13 +52,17 @@ class Opened:
       models = jax.tree.map(lambda a: a[member], models)
     return {**self.frozen, **models}
 
+  def lacks(self, exam: Examination) -> list[str]:
+    """The models that an evaluation asks for and the stage does not hold; it then cannot be made."""
+    return sorted(exam.needs - set(there(self.stage.own, self.stage.models)))
+
   def examine(self, exam: Examination) -> tuple[dict[str, float], list[dict]]:
     """What an evaluation says: metrics by their names in `metrics.jsonl`, and transcripts.
 
     Raises:
       ConfigError: the stage lacks a model that it asks for.
     """
-    if missing := sorted(exam.needs - set(there(self.stage.own, self.stage.models))):
+    if missing := self.lacks(exam):
       raise ConfigError(
           f'evals.{exam.name} asks for {missing}, which stage {self.stage.name!r} at step '
           f'{self.position.step} does not hold'
