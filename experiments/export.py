@@ -21,12 +21,13 @@ def main(argv: list[str]) -> int:
 
   with open_run(workdir, config_of(workdir), step=arguments.step) as opened:
     run, position = opened.run, opened.position
-    if isinstance(run.task, Environment):
-      written = export_policies(opened, output, member=arguments.member)
-      nothing = f'{workdir} has trained no policy from observations to actions: nothing to do'
-    else:
+    if run.is_text:
       written = export.export(run, opened.own(0), position.stage, output)
       nothing = f'the model of {workdir} did not come from a Hugging Face directory: nothing to do'
+    else:
+      is_played = isinstance(run.task, Environment)
+      written = export_policies(opened, output, member=arguments.member) if is_played else ()
+      nothing = f'{workdir} has trained no policy from observations to actions: nothing to do'
   if not written:
     raise CommandError(nothing)
   print(f'step {position.step}: ' + ', '.join(map(str, written)))

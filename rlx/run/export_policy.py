@@ -35,6 +35,8 @@ PLATFORMS = ('cpu', 'cuda', 'rocm', 'tpu')
 def export_policies(opened: Opened, directory: Path, *, member: int) -> tuple[Path, ...]:
   """Writes every policy that the stage has trained, or that is made of models that it has.
 
+  One that another model stands on is a part of that one, and not by itself a policy of observations.
+
   Args:
     opened: a run of control.
     directory: gets a folder for each, of its name.
@@ -47,13 +49,14 @@ def export_policies(opened: Opened, directory: Path, *, member: int) -> tuple[Pa
   if importlib.util.find_spec('flatbuffers') is None:
     raise ConfigError("jax.export writes with flatbuffers, which is not installed: pip install 'rlx[export]'")
   own, stage = opened.own(member), opened.stage
+  known = {name: stage.kind(name) for name in there(own, stage.models)}
+  parts = {one.roles[role] for one in known.values() for role in one.model.stands_on}
   shown = jax.device_get(stage.view(own))
   written = []
-  for name in there(own, stage.models):
-    kind = stage.kind(name).model
-    is_ours = name in stage.trained or kind.init is None
-    if is_ours and isinstance(kind.functions, Policy | Recurrent):
-      written.append(_write(Path(directory) / name, kind.functions, shown[name], opened))
+  for name, one in known.items():
+    functions, is_ours = one.model.functions, name in stage.trained or one.model.init is None
+    if is_ours and name not in parts and isinstance(functions, Policy | Recurrent):
+      written.append(_write(Path(directory) / name, functions, shown[name], opened))
   return tuple(written)
 
 
