@@ -48,6 +48,7 @@ def math_run(tmp_path_factory):
   return workdir
 
 
+@pytest.mark.slow
 def test_a_run_is_measured_again_and_its_texts_are_read(math_run, capsys):
   assert launch.main(['evaluate', f'--workdir={math_run}', '--json']) == launch.EXIT_DONE
   measured = json.loads(capsys.readouterr().out)

@@ -217,6 +217,7 @@ def test_an_exported_policy_acts_without_rlx(run, tmp_path, capsys):
   assert described['actions'] == {'kind': 'discrete', 'num': 2} and described['step'] == 4
 
 
+@pytest.mark.slow
 def test_a_run_begins_from_the_policy_of_another(run, tmp_path, capsys):
   policy = {'name': 'run', 'directory': str(run), 'model': 'policy'}
   assert start(tmp_path / 'next', '--quiet', f'--config.models.policy={policy}') == launch.EXIT_DONE

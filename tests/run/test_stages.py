@@ -118,6 +118,7 @@ def test_memories_are_taken_from_the_stage_before():
   assert refining.world['count'] == 0
 
 
+@pytest.mark.slow
 def test_extended_it_ends_where_it_would_have_ended(tmp_path):
   """The evaluation that is made because a shorter run ends there does not count for the stop rule."""
   rule = {'name': 'plateau', 'metric': 'eval/all/models', 'patience': 2, 'min_rise': 0.0}  # over at 12
@@ -136,7 +137,7 @@ def test_extended_it_ends_where_it_would_have_ended(tmp_path):
 
 def test_a_stage_that_is_visited_twice_cannot_be_extended(tmp_path):
   config = lambda steps: config_of(('main', 'between', 'main'), main=stage(steps=steps), between=stage())
-  run_in(config(4), tmp_path)
+  (tmp_path / 'config.json').write_text(config(4).to_json())
   with pytest.raises(ConfigError, match="every visit of 'main'"):
     train.train(config(8), tmp_path, quiet=True, command='')
 
