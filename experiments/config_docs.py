@@ -25,6 +25,10 @@ for it, and otherwise a function with its numbers bound.
 
     names: {'critic': 'policy'}     in any section: the role `critic` is played by the model `policy`
 
+A value is set from the command line by its path, `--config.algorithm.clip_high=0.28`, and so is a whole section, in the
+place of the one that is there or new: `--config.models.policy="{'name': 'run', 'directory': 'runs/x', 'model': 'policy'}"`
+begins from the policy of another run, at its newest checkpoint.
+
 A stage has the models that it names in `trained` and `slow`, with what these stand on; it hands them on to
 the next one. A model that comes from files and stays as it is is in no checkpoint, and one for all members
 of a population.

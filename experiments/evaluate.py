@@ -1,4 +1,7 @@
-"""`rlx evaluate --model=DIR --data=FILE --reward=FUNCTION`: pass@k, majority@k and lengths on a JSONL."""
+"""`rlx evaluate --model=DIR --data=FILE --reward=FUNCTION`: pass@k, majority@k and lengths on a JSONL.
+
+`rlx evaluate --workdir=DIR` measures a run instead, with its own evaluations: `evaluate_run.py`.
+"""
 
 import argparse
 import ast
@@ -7,12 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
+from rlx.experiments import evaluate_run
 from rlx.experiments.generate import add_model_options, add_sampling_options
 from rlx.experiments.launch import EXIT_DONE, CommandError
 
 
 def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
+  if any(argument.partition('=')[0] == '--workdir' for argument in argv):
+    return evaluate_run.main(argv)
   arguments = _parser().parse_args(argv)
   try:
     ks = sorted({int(k) for k in arguments.k.split(',')})
@@ -150,6 +156,7 @@ def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
       prog='rlx evaluate', allow_abbrev=False,
       description='Samples every problem of a file and scores the samples with a reward function.',
+      epilog='Of a run: rlx evaluate --workdir=DIR [--eval=NAME] [--step=N], which has --help as well.',
   )
   add_model_options(parser)
   add_sampling_options(parser, max_tokens=256, temperature=1.0)

@@ -1,30 +1,35 @@
-"""`rlx export --workdir=DIR --output=DIR`: the policy of a run as a Hugging Face directory."""
+"""`rlx export --workdir=DIR --output=DIR`: what others can load of a run.
+
+Of language a Hugging Face directory; of control the parameters, and the policy as a function for jax alone.
+"""
 
 import argparse
 from pathlib import Path
 
+from rlx.experiments import look
 from rlx.experiments.launch import EXIT_DONE, CommandError
 
 
 def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
   arguments = _parser().parse_args(argv)
-  workdir = Path(arguments.workdir)
-  if not (workdir / 'config.json').is_file():
-    raise CommandError(f'--workdir={workdir} holds no run (there is no config.json in it)')
-  import jax
+  workdir, output = Path(arguments.workdir), Path(arguments.output)
+  from rlx.envs.control.environment import Environment
+  from rlx.run import export
+  from rlx.run.export_policy import export_policies
+  from rlx.run.opened import config_of, open_run
 
-  from rlx import config as configs
-  from rlx.run import export, states, train
-  from rlx.run.build import build
-
-  run = build(configs.load(str(workdir / 'config.json')))
-  with jax.set_mesh(run.mesh):
-    state, position = train.restore(run, workdir)
-    models = {**states.load_frozen(run, position.stage, {}), **state.models}
-    written = export.export(run, models, position.stage, Path(arguments.output))
+  with open_run(workdir, config_of(workdir), step=arguments.step) as opened:
+    run, position = opened.run, opened.position
+    if run.is_text:
+      written = export.export(run, opened.own(0), position.stage, output)
+      nothing = f'the model of {workdir} did not come from a Hugging Face directory: nothing to do'
+    else:
+      is_played = isinstance(run.task, Environment)
+      written = export_policies(opened, output, member=arguments.member) if is_played else ()
+      nothing = f'{workdir} has trained no policy from observations to actions: nothing to do'
   if not written:
-    raise CommandError(f'the model of {workdir} did not come from a Hugging Face directory: nothing to do')
+    raise CommandError(nothing)
   print(f'step {position.step}: ' + ', '.join(map(str, written)))
   return EXIT_DONE
 
@@ -32,8 +37,10 @@ def main(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
       prog='rlx export', allow_abbrev=False,
-      description='Writes OUTPUT/model (and OUTPUT/adapter of a LoRA run) from the newest checkpoint.',
+      description='Writes, from a checkpoint, OUTPUT/model (and OUTPUT/adapter of a LoRA run), or of control '
+      'OUTPUT/policy: params.safetensors, and policy.stablehlo for jax.export.',
   )
-  parser.add_argument('--workdir', required=True, metavar='DIR', help='of the run, finished or not')
+  look.add_run_options(parser)
   parser.add_argument('--output', required=True, metavar='DIR')
+  parser.add_argument('--member', type=int, default=0, metavar='I', help='of a population, for control')
   return parser

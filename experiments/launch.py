@@ -1,7 +1,8 @@
 """`rlx --config=FILE --workdir=DIR [--config.key=value ...]`: a config becomes a run.
 
 Beside it: `rlx init-model` writes a random Hugging Face directory to try things with, `rlx generate` talks to
-one, `rlx evaluate` measures one, `rlx export` writes one from a run, `rlx make-dataset` writes transitions to
+one, `rlx evaluate` measures one, or a run, `rlx play` shows what a run's policy does, `rlx report` draws a
+run that is at work, `rlx export` writes what others can load of it, `rlx make-dataset` writes transitions to
 learn from offline, `rlx sweep` makes many runs, `rlx compare` draws their curves. Each has `--help`.
 
 Exit codes: 0 done; 75 stopped by a signal and saved, start the same command again; 2 the command or the
@@ -17,7 +18,9 @@ import sys
 EXIT_DONE, EXIT_DO_NOT_RETRY, EXIT_REQUEUE = 0, 2, 75
 
 # Modules of experiments/.
-COMMANDS = ('init-model', 'generate', 'evaluate', 'export', 'make-dataset', 'sweep', 'compare')
+COMMANDS = (
+    'init-model', 'generate', 'evaluate', 'play', 'report', 'export', 'make-dataset', 'sweep', 'compare'
+)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 
 from rlx.errors import ConfigError
 
-__all__ = ['ConfigError', 'differences', 'flat', 'load', 'override', 'parse_arg']
+__all__ = ['ConfigError', 'differences', 'flat', 'load', 'of_run', 'override', 'parse_arg']
 
 
 def load(path: str) -> ConfigDict:
@@ -35,6 +35,18 @@ def load(path: str) -> ConfigDict:
   if not hasattr(module, 'get_config'):
     raise ConfigError(f'--config={filename} defines no get_config(arg)')
   return module.get_config(argument).lock()
+
+
+def of_run(workdir: str | Path) -> dict[str, Any]:
+  """The config of a run as JSON has it.
+
+  Raises:
+    ConfigError: the directory holds no run.
+  """
+  path = Path(workdir) / 'config.json'
+  if not path.is_file():
+    raise ConfigError(f'--workdir={workdir} holds no run (there is no config.json in it)')
+  return json.loads(path.read_text())
 
 
 def _with_tuples(tree):
@@ -57,16 +69,18 @@ def parse_arg(argument: str, **defaults):
 
 
 def override(config: ConfigDict, path: str, text: str) -> None:
-  """Sets one value from the command line, keeping its type.
+  """Sets one value from the command line, keeping its type, or a whole section.
 
   Args:
     config: changed in place.
     path: dotted, e.g. `algorithm.clip_high`.
-    text: the value as written.
+    text: the value as written; `{'name': .., ..}` is a section, in the place of the one that is there or new.
   Raises:
     ConfigError: an unknown key (with the nearest name), or a value of another type.
   """
   *sections, key = path.split('.')
+  if text.startswith('{') and _set_section(config, path, text):
+    return
   section = config
   for i, name in enumerate([*sections, key]):
     if not isinstance(section, ConfigDict) or name not in section:
@@ -75,6 +89,28 @@ def override(config: ConfigDict, path: str, text: str) -> None:
   if isinstance(section, ConfigDict):
     raise ConfigError(f'--config.{path} is a section; set one of its values: {", ".join(section)}')
   parent[key] = _parse(path, text, section)
+
+
+def _set_section(config: ConfigDict, path: str, text: str) -> bool:
+  """Puts a section in its place; False where that is a plain value, or inside of nothing."""
+  *sections, key = path.split('.')
+  parent = config
+  for name in sections:
+    parent = parent[name] if isinstance(parent, ConfigDict) and name in parent else None
+  if parent is None or not isinstance(parent, ConfigDict):
+    return False
+  if key in parent and not isinstance(parent[key], ConfigDict):
+    return False
+  try:
+    section = ConfigDict(ast.literal_eval(text))
+  except (ValueError, SyntaxError, TypeError) as error:
+    hint = "a section is a dictionary of Python, {'name': 'grpo', ..}"
+    raise ConfigError(f'--config.{path}={text}: {hint} ({error})') from error
+  with config.unlocked():
+    if key in parent:
+      del parent[key]
+    parent[key] = section
+  return True
 
 
 def _parse(path, text, old):

@@ -104,6 +104,18 @@ def test_a_program_that_cannot_be_built_says_so_before_the_first_stage(overrides
   assert words in str(error.value) and '\n' not in str(error.value), str(error.value)
 
 
+def test_a_section_is_set_whole_or_added():
+  config = changed("optimizer={'name': 'adam', 'learning_rate': 0.1}", "evals.more={'name': 'verified'}")
+  assert config.optimizer.to_dict() == {'name': 'adam', 'learning_rate': 0.1}
+  assert config.evals.more.name == 'verified' and 'held_out' in config.evals and config.is_locked
+  configs.override(config, 'evals.more.name', 'rewarded')
+  assert config.evals.more.name == 'rewarded'
+  with pytest.raises(ConfigError, match="seed={'name': 1}: needs int"):
+    changed("seed={'name': 1}")
+  with pytest.raises(ConfigError, match="no 'evil'"):
+    changed("evil.more={'name': 'verified'}")
+
+
 def test_the_config_that_a_run_left_is_a_config_again(tmp_path):
   config = configs.load(QUICKSTART)
   (tmp_path / 'config.json').write_text(config.to_json())

@@ -48,6 +48,22 @@ def math_run(tmp_path_factory):
   return workdir
 
 
+@pytest.mark.slow
+def test_a_run_is_measured_again_and_its_texts_are_read(math_run, capsys):
+  assert launch.main(['evaluate', f'--workdir={math_run}', '--json']) == launch.EXIT_DONE
+  measured = json.loads(capsys.readouterr().out)
+  recorded = read_metrics(math_run / 'metrics.jsonl')[-1]
+  evaluations = {name for name in recorded if name.startswith('eval/')}
+  assert 'eval/held_out/accuracy' in evaluations
+  assert {name: np.float32(measured[name]) for name in evaluations} == {
+      name: np.float32(recorded[name]) for name in evaluations
+  }
+  assert launch.main(['play', f'--workdir={math_run}', '--episodes=1']) == launch.EXIT_DONE
+  assert capsys.readouterr().out.count('(it is ') == 1
+  assert launch.main(['play', f'--workdir={math_run}', '--output=x.gif']) == launch.EXIT_DO_NOT_RETRY
+  assert 'no moving pictures' in capsys.readouterr().err
+
+
 def test_a_run_with_python_rewards_leaves_what_it_promises(math_run):
   rows = read_metrics(math_run / 'metrics.jsonl')
   assert [row['step'] for row in rows] == list(range(9))

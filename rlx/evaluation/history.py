@@ -3,6 +3,8 @@
 What is asked for goes down by what was earned, as in the data that it has learnt from.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -44,33 +46,50 @@ def play(
   """[num] undiscounted returns of one episode each, with the last K steps in sight."""
   reset_key, steps_key = jax.random.split(key)
   states, observations = jax.vmap(env.reset)(jax.random.split(reset_key, num))
-  act = _likeliest if isinstance(env.actions, Discrete) else lambda outputs: outputs
+  begin, act = acting(env, policy, target=target)
 
   def step(carry, inputs):
     states, observations, window, alive, total = carry
     count, key = inputs
-    column = jnp.minimum(count, policy.length - 1)
-    # A full window moves up by a step, and the newest stands at its end.
-    window = jax.tree.map(lambda x: jnp.where(count < policy.length, x, jnp.roll(x, -1, axis=1)), window)
-    put = lambda name, x: window[name].at[:, column].set(x)
-    seen = {'wanted': target - total, 'observations': observations, 'steps': count}
-    window |= {name: put(name, x) for name, x in seen.items()}
-    actions = act(policy.apply(params, *(window[name] for name in INPUTS))[:, column])
-    window |= {'actions': put('actions', actions)}
+    actions, window = act(params, window, observations, total, count)
     new = jax.vmap(env.step)(states, actions, jax.random.split(key, num))
     total = total + jnp.where(alive, new.reward, 0)
     return (new.state, new.observation, window, alive & ~new.ended, total), None
 
-  room = lambda shape, dtype=jnp.float32: jnp.zeros((num, policy.length, *shape), dtype)
-  integers = jnp.int32 if isinstance(env.actions, Discrete) else jnp.float32
-  window = {
-      'wanted': room(()), 'observations': room(env.observation_shape),
-      'actions': room(env.actions.shape, integers), 'steps': room((), jnp.int32),
-  }
-  carry = (states, observations, window, jnp.ones(num, bool), jnp.zeros(num))
+  carry = (states, observations, begin(num), jnp.ones(num, bool), jnp.zeros(num))
   inputs = (jnp.arange(max_steps), jax.random.split(steps_key, max_steps))
   (*_, total), _ = jax.lax.scan(step, carry, inputs)
   return total
+
+
+def acting(env: Environment, policy: History, *, target: float | jax.Array) -> tuple[Callable, Callable]:
+  """How the policy acts step by step.
+
+  Returns:
+    `num -> window`, of which nothing has happened yet, and `(params, window, observations [num, ...], returns
+    so far [num], steps so far []) -> (actions, window)`.
+  """
+  best = _likeliest if isinstance(env.actions, Discrete) else lambda outputs: outputs
+  integers = jnp.int32 if isinstance(env.actions, Discrete) else jnp.float32
+
+  def begin(num: int) -> dict[str, jax.Array]:
+    room = lambda shape, dtype=jnp.float32: jnp.zeros((num, policy.length, *shape), dtype)
+    return {
+        'wanted': room(()), 'observations': room(env.observation_shape),
+        'actions': room(env.actions.shape, integers), 'steps': room((), jnp.int32),
+    }
+
+  def act(params, window, observations, returns, count):
+    column = jnp.minimum(count, policy.length - 1)
+    # A full window moves up by a step, and the newest stands at its end.
+    window = jax.tree.map(lambda x: jnp.where(count < policy.length, x, jnp.roll(x, -1, axis=1)), window)
+    put = lambda name, x: window[name].at[:, column].set(x)
+    seen = {'wanted': target - returns, 'observations': observations, 'steps': count}
+    window |= {name: put(name, x) for name, x in seen.items()}
+    actions = best(policy.apply(params, *(window[name] for name in INPUTS))[:, column])
+    return actions, window | {'actions': put('actions', actions)}
+
+  return begin, act
 
 
 def _likeliest(logits: jax.Array) -> jax.Array:

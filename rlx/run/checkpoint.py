@@ -20,6 +20,7 @@ One process copies whole arrays: a run over several hosts needs another `_copy_t
 
 from collections.abc import Callable, Mapping
 import concurrent.futures
+import contextlib
 import hashlib
 import itertools
 import json
@@ -117,9 +118,7 @@ class Checkpoints:
         then = 'no older one is left' if older is None else f'falling back to step {older}'
         say(f'checkpoint of step {step} is damaged ({damage}); moved to {self._move_aside(step)}, {then}')
         continue
-      target = like(step, manifest['extra'])
-      _check_fit(step, manifest['arrays'], _describe(target))
-      state = _place(arrays, target)
+      state = _landed(manifest, arrays, like)
       say(f'resumed from step {step} ({_fidelity(manifest["environment"])})')
       return state, manifest['extra']
     if steps:
@@ -147,8 +146,7 @@ class Checkpoints:
 
   def _steps(self) -> list[int]:
     """The whole steps, newest first."""
-    names = (path.name for path in self._directory.iterdir())
-    return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
+    return _whole_steps(self._directory)
 
   def _write(self, manifest: dict, arrays: Arrays) -> None:
     """Runs in the background: a step under another name, its own name, and then the oldest go."""
@@ -179,25 +177,8 @@ class Checkpoints:
     return True
 
   def _read(self, step: int) -> tuple[dict, Arrays]:
-    """The manifest and the arrays of a step, all verified; raises `_Damaged`.
-
-    Files come first: orbax prints pages about damaged ones, from threads that outlive the call. What it
-    raises on sound files is no damage, and is not caught.
-    """
-    folder = self._directory / str(step)
-    manifest = _read_manifest(folder, step)
-    entries = manifest['arrays']
-    as_numpy = ocp.RestoreArgs(restore_type=np.ndarray)
-    stored = {path: as_numpy for path, entry in entries.items() if 0 not in entry['shape']}
-    arrays = self._orbax.restore(folder / 'arrays', args=ocp.args.PyTreeRestore(restore_args=stored))
-    for path, entry in entries.items():
-      dtype = jnp.dtype('uint32' if entry['dtype'].startswith('key<') else entry['dtype'])
-      array = arrays[path] if path in stored else np.empty(entry['shape'], dtype)
-      if (array.dtype, list(array.shape)) != (dtype, entry['shape']):
-        raise _Damaged(f'{path}: {array.dtype}{list(array.shape)} is not {dtype}{entry["shape"]}')
-      _check_digest(path, _digest(array), entry['digest'])
-      arrays[path] = array
-    return manifest, arrays
+    """As `_read_step`."""
+    return _read_step(self._orbax, self._directory / str(step))
 
   def _move_aside(self, step: int) -> str:
     """Moves a damaged step to a free name among its like; returns where, for a person to read."""
@@ -206,6 +187,78 @@ class Checkpoints:
     place = next(self._damaged / name for name in names if not (self._damaged / name).exists())
     shutil.move(self._directory / str(step), place)
     return f'{self._damaged.name}/{place.name}'
+
+
+def read(
+    directory: str | os.PathLike, like: Callable[[int, dict], State], say: Callable[[str], None], *,
+    step: int | None,
+) -> tuple[State, dict]:
+  """A saved state of a run that may be at work: nothing in the directory is moved, removed or written.
+
+  Args:
+    directory: as of `Checkpoints`.
+    like: as for `Checkpoints.restore`.
+    say: told in one line of each damaged checkpoint that is passed over.
+    step: whose state; None for the newest that verifies.
+  Returns:
+    The state, and the `extra` that it was saved with.
+  Raises:
+    ValueError: there is no such checkpoint, it is damaged, or it holds other arrays than `like`.
+  """
+  folder = pathlib.Path(directory).absolute()
+  steps = _whole_steps(folder) if folder.is_dir() else []
+  if not steps:
+    raise ValueError(f'{directory} holds no checkpoint')
+  if step is not None and step not in steps:
+    raise ValueError(f'{directory} holds no checkpoint of step {step}; it has {sorted(steps)}')
+  with contextlib.closing(ocp.Checkpointer(ocp.PyTreeCheckpointHandler())) as orbax:
+    for one in steps if step is None else [step]:
+      try:
+        manifest, arrays = _read_step(orbax, folder / str(one))
+      except _Damaged as damage:
+        say(f'checkpoint of step {one} is damaged ({damage}); it is passed over')
+        continue
+      return _landed(manifest, arrays, like), manifest['extra']
+  raise ValueError(f'{directory}: {"every checkpoint" if step is None else f"step {step}"} is damaged')
+
+
+def _whole_steps(directory: pathlib.Path) -> list[int]:
+  """The steps that were saved whole, newest first."""
+  names = (path.name for path in directory.iterdir())
+  return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
+
+
+def _landed(manifest: dict, arrays: Arrays, like: Callable[[int, dict], State]) -> State:
+  """The state of verified arrays, where `like` wants it."""
+  target = like(manifest['step'], manifest['extra'])
+  _check_fit(manifest['step'], manifest['arrays'], _describe(target))
+  return _place(arrays, target)
+
+
+def _read_step(orbax: ocp.Checkpointer, folder: pathlib.Path) -> tuple[dict, Arrays]:
+  """The manifest and the arrays of a step, all verified; raises `_Damaged`.
+
+  Files come first: orbax prints pages about damaged ones, from threads that outlive the call. What it
+  raises on sound files is no damage, and is not caught; but a run that is at work may have dropped them.
+  """
+  manifest = _read_manifest(folder, int(folder.name))
+  entries = manifest['arrays']
+  as_numpy = ocp.RestoreArgs(restore_type=np.ndarray)
+  stored = {path: as_numpy for path, entry in entries.items() if 0 not in entry['shape']}
+  try:
+    arrays = orbax.restore(folder / 'arrays', args=ocp.args.PyTreeRestore(restore_args=stored))
+  except Exception as error:
+    if folder.exists():
+      raise
+    raise _Damaged('it was dropped while it was read') from error
+  for path, entry in entries.items():
+    dtype = jnp.dtype('uint32' if entry['dtype'].startswith('key<') else entry['dtype'])
+    array = arrays[path] if path in stored else np.empty(entry['shape'], dtype)
+    if (array.dtype, list(array.shape)) != (dtype, entry['shape']):
+      raise _Damaged(f'{path}: {array.dtype}{list(array.shape)} is not {dtype}{entry["shape"]}')
+    _check_digest(path, _digest(array), entry['digest'])
+    arrays[path] = array
+  return manifest, arrays
 
 
 def _read_manifest(folder: pathlib.Path, step: int) -> dict:

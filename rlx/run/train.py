@@ -23,7 +23,7 @@ from rlx.errors import ConfigError
 from rlx.learners import without_rests
 from rlx.models.language import LanguageModel
 from rlx.models.safetensors import digest_of
-from rlx.run import export, report
+from rlx.run import checkpoint, export, extend, records
 from rlx.run.build import build
 from rlx.run.checkpoint import Checkpoints, environment
 from rlx.run.program import POPULATION, over_members
@@ -33,7 +33,6 @@ from rlx.run.writers import LiveLine, MetricsWriter, read_metrics, summarise_pop
 from rlx.types import Batch, Models, State
 
 MAX_NONFINITE_UPDATES = 20  # skipped in a row before the run is given up
-SAMPLES = 'samples/step_{:08d}.jsonl'
 
 
 class NonFiniteError(RuntimeError):
@@ -59,7 +58,7 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
   """Runs a config in a working directory, or goes on where the last call there ended.
 
   Args:
-    config: from `config.load`.
+    config: from `config.load`. A run can be asked for more steps of its last stage, and goes on to them.
     workdir: made if it is not there. Holds everything that the run writes.
     quiet: nothing is printed.
     command: how to start this run again, for the report.
@@ -73,13 +72,15 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
   run = build(config)
   with jax.set_mesh(run.mesh):
     check(run)
-  workdir = _open_workdir(Path(workdir), config)
+  workdir, extended = _open_workdir(Path(workdir), config)
   _write_shapes(run, workdir)
   with contextlib.ExitStack() as stack:
     stack.enter_context(jax.set_mesh(run.mesh))
     line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
     checkpoints = stack.enter_context(Checkpoints(workdir / 'checkpoints', keep=run.checkpoint.keep))
     stopping = stack.enter_context(_stop_signals())
+    if extended:
+      line.say(extended)
     state, position = _restore(run, checkpoints, line)
     resume_step = -1 if state is None else position.step
     writer = stack.enter_context(contextlib.closing(MetricsWriter(workdir, resume_step=resume_step)))
@@ -92,21 +93,20 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     finished = position.ended and position.stage == len(run.stages) - 1
     models = {**session.frozen(position.stage), **state.models}
     exported = export.export(run, models, position.stage, workdir) if finished else ()
-  before, after = _headline(run, workdir, position)
-  outcome = Outcome(
+  told = records.told(workdir)
+  if finished:
+    records.write_report(workdir)
+  return Outcome(
       finished=finished,
       step=position.step,
-      metric=run.log.headline,
-      before=before,
-      after=after,
+      metric=told.metric,
+      before=told.before,
+      after=told.after,
       exported=exported,
       seconds=time.monotonic() - began,
-      transcripts_before=_transcripts(run, workdir, position.first_step),
-      transcripts_after=_transcripts(run, workdir, position.step),
+      transcripts_before=told.transcripts_before,
+      transcripts_after=told.transcripts_after,
   )
-  if outcome.finished:
-    _write_report(run, workdir, command, outcome)
-  return outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +124,13 @@ class Position:
 
 def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State | None, Position]:
   """The newest intact state and where it is; (None, the beginning) where nothing was saved."""
+  restored = checkpoints.restore(_like(run), line.say)
+  return (None, Position()) if restored is None else _placed(run, *restored)
+
+
+def _like(run: Run):
+  """`(step, extra) -> abstract state` of a checkpoint."""
+
   def like(step: int, extra: dict) -> State:
     if 'position' not in extra:
       raise ConfigError(
@@ -132,10 +139,11 @@ def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State 
       )
     return abstract_state(run, extra['position']['stage'])[0]
 
-  restored = checkpoints.restore(like, line.say)
-  if restored is None:
-    return None, Position()
-  state, extra = restored
+  return like
+
+
+def _placed(run: Run, state: State, extra: dict) -> tuple[State, Position]:
+  """A restored state and its position."""
   position = Position(**extra['position'])
   _check_digests(run.stages[position.stage], extra['frozen'])
   return state, position
@@ -156,17 +164,24 @@ def _check_digests(stage: Stage, known: Mapping[str, str]) -> None:
       )
 
 
-def restore(run: Run, workdir: str | Path) -> tuple[State, Position]:
-  """The newest intact state of a working directory, and where in the run it is.
+def restore(run: Run, workdir: str | Path, *, step: int | None = None) -> tuple[State, Position]:
+  """A saved state of a working directory, and where in the run it is; a run that is at work goes on.
 
+  Args:
+    run: from `build`, of the directory's config.
+    workdir: whose checkpoints are read; nothing in it is touched.
+    step: of the checkpoint; None for the newest intact one.
   Raises:
-    ConfigError: there is no checkpoint.
+    ConfigError: there is no such checkpoint, or it does not fit the run.
   """
-  with Checkpoints(Path(workdir) / 'checkpoints', keep=run.checkpoint.keep) as checkpoints:
-    state, position = _restore(run, checkpoints, LiveLine(sys.stderr, quiet=True))
-  if state is None:
-    raise ConfigError(f'{workdir} holds no checkpoint; one is written every {run.checkpoint.every} steps')
-  return state, position
+  say = LiveLine(sys.stderr, quiet=False).say
+  try:
+    saved = checkpoint.read(Path(workdir) / 'checkpoints', _like(run), say, step=step)
+  except ConfigError:
+    raise
+  except ValueError as error:
+    raise ConfigError(str(error)) from error
+  return _placed(run, *saved)
 
 
 def newest_checkpoint(workdir: str | Path) -> Path:
@@ -181,9 +196,11 @@ def newest_checkpoint(workdir: str | Path) -> Path:
   return max(steps, key=lambda path: int(path.name))
 
 
-def restore_models(run: Run, workdir: str | Path) -> tuple[Models, Position]:
-  """The models of the newest intact state as functions see them, with those that come from files."""
-  state, position = restore(run, workdir)
+def restore_models(
+    run: Run, workdir: str | Path, *, step: int | None = None
+) -> tuple[Models, Position]:
+  """The models of a saved state as functions see them, with those that come from files; as `restore`."""
+  state, position = restore(run, workdir, step=step)
   frozen = load_frozen(run, position.stage, {})
   return run.stages[position.stage].view({**frozen, **state.models}), position
 
@@ -253,12 +270,22 @@ class _Session:
       self.line.say(f'compiling stage {self.run.stages[0].name!r}')
       state = begin(self.run, 0, {}, 0, self.frozen(0))
       self._record(state, position, [{}])
+    position = self._open_again(position)
     while True:
       state, position = self._stage(state, position)
       if not position.ended or position.stage + 1 == len(self.run.stages):
         return state, position
       self.line.say(f'compiling stage {self.run.stages[position.stage + 1].name!r}')
       state, position = self._next_stage(state, position)
+
+  def _open_again(self, position: Position) -> Position:
+    """The position, not at its end where the last stage has become longer since."""
+    stage = self.run.stages[position.stage]
+    is_longer = position.step - position.first_step < stage.num_steps
+    if not (position.ended and is_longer and position.stage + 1 == len(self.run.stages)):
+      return position
+    over = bool(stage.stop and stage.stop(self._rows_so_far(position)))
+    return dataclasses.replace(position, ended=over)
 
   def frozen(self, index: int) -> Models:
     """The frozen models of a stage; those of one stage are kept at a time."""
@@ -302,7 +329,15 @@ class _Session:
       return []
     rows = read_metrics(self.workdir / 'metrics.jsonl')
     here = [row for row in rows if position.first_step < row['step'] <= position.step]
-    return [{name: x for name, x in row.items() if name not in ('step', 'stage')} for row in here]
+    return [self._due(row) for row in here]
+
+  def _due(self, row: dict) -> dict:
+    """The metrics of a row, but evaluations that were only made because a shorter stage ended there."""
+    early = [f'eval/{exam.name}/' for exam in self.run.evals if row['step'] % exam.every]
+    return {
+        name: x for name, x in row.items()
+        if name not in ('step', 'stage') and not name.startswith(tuple(early))
+    }
 
   def _extra(self, position: Position) -> dict:
     """What is saved beside a state."""
@@ -336,14 +371,7 @@ class _Session:
     """Metrics, those of a population summarised, the transcripts of its first member, and the metrics of
     each member [N]."""
     answer = jax.device_get(self._ask(exam, position)(state.models, state.world, self.frozen(position.stage)))
-    named = lambda metrics: {f'eval/{exam.name}/{name}': x for name, x in metrics.items()}
-    if self.run.population == 1:
-      metrics, transcripts = exam.evaluation.read(answer)
-      return named(metrics), transcripts, {}
-    member = lambda i: exam.evaluation.read(jax.tree.map(lambda a: a[i], answer))
-    metrics, transcripts = zip(*map(member, range(self.run.population)), strict=True)
-    together = named({name: np.array([one[name] for one in metrics]) for name in metrics[0]})
-    return summarise_population(together), transcripts[0], together
+    return read_answer(self.run, exam, answer)
 
   def _ask(self, exam: Examination, position: Position):
     """An evaluation in a stage, compiled: `(models, world, frozen) -> answer`."""
@@ -432,6 +460,19 @@ def make_ask(run: Run, stage: Stage, exam: Examination):
   return jax.jit(over_members(ask, run.population, (0, 0, None)))
 
 
+def read_answer(run: Run, exam: Examination, answer) -> tuple[dict[str, float], list[dict], dict]:
+  """What an evaluation has answered, on the host: metrics by their names in `metrics.jsonl`, transcripts (of
+  the first member of a population), and the metrics of each member [N]; none of a single run."""
+  named = lambda metrics: {f'eval/{exam.name}/{name}': x for name, x in metrics.items()}
+  if run.population == 1:
+    metrics, transcripts = exam.evaluation.read(answer)
+    return named(metrics), transcripts, {}
+  member = lambda i: exam.evaluation.read(jax.tree.map(lambda a: a[i], answer))
+  metrics, transcripts = zip(*map(member, range(run.population)), strict=True)
+  together = named({name: np.array([one[name] for one in metrics]) for name in metrics[0]})
+  return summarise_population(together), transcripts[0], together
+
+
 @contextlib.contextmanager
 def _stop_signals():
   """A list that fills with SIGINT and SIGTERM; a second Ctrl-C interrupts at once."""
@@ -485,21 +526,22 @@ def _read_batch(run: Run, batch: Batch, extra: Mapping[str, list]) -> list[dict]
 # --- the working directory ----------------------------------------------------------------------------------
 
 
-def _open_workdir(workdir: Path, config: ConfigDict) -> Path:
-  """Makes the directory and writes `config.json`, or checks that it holds the run of this config."""
+def _open_workdir(workdir: Path, config: ConfigDict) -> tuple[Path, str]:
+  """Makes the directory and writes `config.json`, or checks that it holds the run of this config.
+
+  Returns:
+    The directory, and what is to be said of a run that is asked for more steps; '' otherwise.
+  """
   workdir.mkdir(parents=True, exist_ok=True)
-  path = workdir / 'config.json'
+  path, extended = workdir / 'config.json', ''
   now = json.loads(config.to_json())
   if path.exists():
-    changed = configs.differences(json.loads(path.read_text()), now)
-    if changed:
-      raise ConfigError(
-          f'--workdir={workdir} holds a run of another config ({"; ".join(changed[:5])}'
-          f'{", ..." if len(changed) > 5 else ""}); choose another directory, or delete this one'
-      )
-    return workdir
+    old = json.loads(path.read_text())
+    if not configs.differences(old, now):
+      return workdir, ''
+    extended = extend.extension(workdir, old, now)
   write_atomically(path, (json.dumps(now, indent=2, sort_keys=True) + '\n').encode())
-  return workdir
+  return workdir, extended
 
 
 def _write_shapes(run: Run, workdir: Path) -> None:
@@ -515,36 +557,3 @@ def _note_start(workdir: Path, command: str, at_step: int) -> None:
   """Adds how and with which versions the run was started, or went on, to `starts.jsonl`."""
   with (workdir / 'starts.jsonl').open('a') as file:
     file.write(json.dumps({'step': at_step, 'command': command, **environment()}) + '\n')
-
-
-def _transcripts(run: Run, workdir: Path, at_step: int) -> list[dict]:
-  """Those of the evaluation that the run is read by."""
-  path = workdir / SAMPLES.format(at_step)
-  if not path.exists():
-    return []
-  rows = map(json.loads, path.read_text().splitlines())
-  return [row for row in rows if row['split'] == run.log.headline.split('/')[1]]
-
-
-def _headline(run: Run, workdir: Path, position: Position) -> tuple[float | None, float | None]:
-  """The metric that the run is read by, at the start of the stage, and now."""
-  path, metric = workdir / 'metrics.jsonl', run.log.headline
-  rows = read_metrics(path) if path.exists() else []
-  at = {row['step']: row[metric] for row in rows if metric in row}
-  return at.get(position.first_step), at[max(at)] if at else None
-
-
-def _write_report(run: Run, workdir: Path, command: str, outcome: Outcome) -> None:
-  report.write_report(
-      workdir,
-      title=f'{run.stages[-1].name} on {run.config.task.name if run.is_text else run.config.env.name}',
-      before=outcome.transcripts_before,
-      after=outcome.transcripts_after,
-      config=json.loads((workdir / 'config.json').read_text()),
-      environment={'command': command, **environment()},
-      summary={
-          report.called(outcome.metric): (outcome.before, outcome.after),
-          'train steps': outcome.step,
-      },
-      headline=outcome.metric,
-  )

@@ -282,6 +282,26 @@ def test_damage_is_said_moved_aside_and_the_step_before_is_used(run, name):
   assert len(restore(run)[2]) == 1  # reported once
 
 
+def test_reading_touches_nothing(run):
+  """Not what is damaged, nor what a run that is at work has half written."""
+  (run / '40.partial' / 'arrays').mkdir(parents=True)
+  flip_bit(run / '30' / 'manifest.json', 7)
+  before = {path: path.read_bytes() for path in data_files(run)}
+  said = []
+  state, extra = checkpoint.read(run, like, said.append, step=None)
+  assert bits(state) == bits(make_state(20)) and extra['step'] == 20
+  assert len(said) == 1 and said[0].startswith('checkpoint of step 30 is damaged (')
+  state, _ = checkpoint.read(run, like, said.append, step=10)
+  assert bits(state) == bits(make_state(10)) and len(said) == 1
+  for step, words in ((30, 'step 30 is damaged'), (15, 'no checkpoint of step 15; it has [10, 20, 30]')):
+    with pytest.raises(ValueError, match=re.escape(words)):
+      checkpoint.read(run, like, said.append, step=step)
+  with pytest.raises(ValueError, match='holds no checkpoint'):
+    checkpoint.read(run / 'nowhere', like, said.append, step=None)
+  assert before == {path: path.read_bytes() for path in data_files(run)} and (run / '40.partial').is_dir()
+  assert not (run.parent / 'checkpoints.damaged').exists()
+
+
 def test_the_name_of_a_damaged_step_may_be_taken(run):
   for name in ('30', '30.1'):
     (run / '30' / 'manifest.json').unlink()

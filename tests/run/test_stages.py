@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rlx import config as configs
+from rlx.errors import ConfigError
 from rlx.run import states, train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
@@ -116,6 +117,30 @@ def test_memories_are_taken_from_the_stage_before():
   explored, refining = seen[1][1], seen[2][0]
   np.testing.assert_array_equal(refining.world['seen'], explored.world['seen'])
   assert refining.world['count'] == 0
+
+
+@pytest.mark.slow
+def test_extended_it_ends_where_it_would_have_ended(tmp_path):
+  """The evaluation that is made because a shorter run ends there does not count for the stop rule."""
+  rule = {'name': 'plateau', 'metric': 'eval/all/models', 'patience': 2, 'min_rise': 0.0}  # over at 12
+  config = lambda steps: config_of(('main',), main=stage(steps=steps, stop=rule))
+  run_in(config(6), tmp_path / 'extended')
+  rows, state, position = run_in(config(20), tmp_path / 'extended', stops=(8,))
+  whole_rows, whole, whole_position = run_in(config(20), tmp_path / 'whole')
+  assert position == whole_position and position.step == 12 and position.ended
+  chex.assert_trees_all_equal(numbers(state), numbers(whole))
+  early = 6
+  differs = [a != b for a, b in zip(rows.splitlines(), whole_rows.splitlines(), strict=True)]
+  assert [step for step, other in enumerate(differs) if other] == [early]  # which was measured besides
+  again, _, position = run_in(config(40), tmp_path / 'extended')  # the rule has ended it
+  assert position == whole_position and again == rows
+
+
+def test_a_stage_that_is_visited_twice_cannot_be_extended(tmp_path):
+  config = lambda steps: config_of(('main', 'between', 'main'), main=stage(steps=steps), between=stage())
+  (tmp_path / 'config.json').write_text(config(4).to_json())
+  with pytest.raises(ConfigError, match="every visit of 'main'"):
+    train.train(config(8), tmp_path, quiet=True, command='')
 
 
 def test_entered_again_it_has_other_keys():

@@ -7,7 +7,9 @@ Source: Sutton and Barto, 2018, section 11.3 of the first edition, http://incomp
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Discrete, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -31,7 +33,7 @@ def acrobot(*, max_steps: int) -> Environment:
   """
   env = Environment(
       reset=_reset, step=_step, observation_shape=(6,), actions=Discrete(3), random_return=-1.0 * max_steps,
-      expert_return=-87.0,
+      expert_return=-87.0, draw=_draw,
   )
   return with_time_limit(env, max_steps)
 
@@ -77,3 +79,16 @@ def _derivative(state: jax.Array, torque: jax.Array) -> jax.Array:
       MASS * CENTRE**2 + INERTIA - d2**2 / d1
   )
   return jnp.stack([shoulder_speed, elbow_speed, -(d2 * elbow_up + phi1) / d1, elbow_up])
+
+
+def _draw(state) -> np.ndarray:
+  """Both links, the bar that they hang from, and the height that the foot has to reach."""
+  canvas = drawing.Canvas((-2.2, -2.2), (2.2, 2.2))
+  canvas.line((-2.2, LENGTH), (2.2, LENGTH), 0.03, drawing.GREEN)
+  elbow = LENGTH * np.array([np.sin(state[0]), -np.cos(state[0])])
+  foot = elbow + LENGTH * np.array([np.sin(state[0] + state[1]), -np.cos(state[0] + state[1])])
+  canvas.line((0, 0), elbow, 0.16, drawing.BLUE)
+  canvas.line(elbow, foot, 0.16, drawing.BLUE)
+  for joint in ((0, 0), elbow):
+    canvas.disc(joint, 0.12, drawing.INK)
+  return canvas.image

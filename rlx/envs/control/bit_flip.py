@@ -10,7 +10,9 @@ episode but the clock, and an episode may begin in its goal.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Discrete, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Batch, Key
 
@@ -50,7 +52,7 @@ def bit_flip(*, num_bits: int, max_steps: int) -> Environment:
   shortest = num_bits / 2 / (1 - 2.0**-num_bits)  # flips, in the mean
   env = Environment(
       reset=reset, step=step, observation_shape=(2 * num_bits,), actions=Discrete(num_bits),
-      random_return=-float(max_steps), expert_return=1 - shortest,
+      random_return=-float(max_steps), expert_return=1 - shortest, draw=_draw,
   )
   return with_time_limit(env, max_steps)
 
@@ -81,3 +83,9 @@ def relabel(batch: Batch, goals: jax.Array) -> Batch:
       'terminated': arrived,
       'truncated': batch['truncated'] & ~arrived,
   }
+
+
+def _draw(state) -> np.ndarray:
+  """The bits in a row, and below them the goal."""
+  rows = np.asarray(state).reshape(2, -1, 1)
+  return drawing.cells(np.where(rows > 0.5, drawing.INK, drawing.PALE))

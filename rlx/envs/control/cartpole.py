@@ -7,7 +7,9 @@ Source: Barto, Sutton and Anderson, 1983, https://doi.org/10.1109/TSMC.1983.6313
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Discrete, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -28,7 +30,7 @@ def cartpole(*, max_steps: int) -> Environment:
   """
   env = Environment(
       reset=_reset, step=_step, observation_shape=(4,), actions=Discrete(2), random_return=22.0,
-      expert_return=float(max_steps),
+      expert_return=float(max_steps), draw=_draw,
   )
   return with_time_limit(env, max_steps)
 
@@ -49,3 +51,13 @@ def _step(state: jax.Array, action: jax.Array, key: Key) -> Timestep:
   state = state + STEP_SECONDS * jnp.stack([v, speed_up, spin, spin_up])
   fallen = (jnp.abs(state[0]) > MAX_POSITION) | (jnp.abs(state[2]) > MAX_ANGLE)
   return timestep(state, state, jnp.float32(1), terminated=fallen)
+
+
+def _draw(state) -> np.ndarray:
+  """The cart on its rail, whose ends it may not pass, and the pole."""
+  canvas = drawing.Canvas((-2.8, -0.5), (2.8, 1.4))
+  canvas.line((-MAX_POSITION, -0.12), (MAX_POSITION, -0.12), 0.04, drawing.GREY)
+  canvas.box((state[0] - 0.3, -0.12), (state[0] + 0.3, 0.12), drawing.INK)
+  top = (state[0] + 2 * HALF_LENGTH * np.sin(state[2]), 0.12 + 2 * HALF_LENGTH * np.cos(state[2]))
+  canvas.line((state[0], 0.12), top, 0.1, drawing.GOLD)
+  return canvas.image

@@ -36,7 +36,7 @@ def check_environment(env: Environment, *, num_steps: int) -> None:
   keys; the same keys lead to the same steps, in one trace or another, alone or under `vmap`; all is finite up
   to the end of an episode; `terminated` and `truncated` are never both, and what lasts to the time limit is
   truncated there; an environment does not begin again by itself; actions outside of [-1, 1] act as clipped
-  ones.
+  ones; what can be drawn gives pictures.
 
   An environment whose reset or step draws no random numbers is deterministic in it; one that draws them has
   to use the key that it is given, which is read off its program and not off a few samples.
@@ -60,11 +60,23 @@ def check_environment(env: Environment, *, num_steps: int) -> None:
   for name, free, clipped in _pairs(played.beyond, played.clipped):
     same = _close(free, clipped)
     _require(same, f'{name} differs between actions beyond [-1, 1] and the same ones clipped; clip in step')
+  _check_pictures(env, played.states)
 
 
 def _require(condition, message):
   if not condition:
     raise ValueError(message)
+
+
+def _check_pictures(env: Environment, states: State) -> None:
+  """The first and the last state of an environment, drawn."""
+  if env.draw is None:
+    return
+  for place in (0, -1):
+    picture = env.draw(jax.tree.map(lambda x: np.asarray(x)[place, 0], states))
+    what = f'{getattr(picture, "dtype", type(picture))}{list(np.shape(picture))}'
+    good = isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.shape[2:] == (3,)
+    _require(good, f'draw gives {what}; it needs uint8 [H, W, 3] in NumPy')
 
 
 def _check_forms(env: Environment, key) -> list[str]:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Discrete, Environment, Timestep, timestep
 from rlx.types import Key
 
@@ -72,7 +73,7 @@ def connect(*, rows: int, columns: int, length: int, sight: float) -> Environmen
 
   return Environment(
       reset=reset, step=step, observation_shape=(rows, columns, 2), actions=Discrete(columns),
-      random_return=-0.86, expert_return=0.47,
+      random_return=-0.86, expert_return=0.47, draw=_draw,
   )
 
 
@@ -159,3 +160,11 @@ def _lines(rows: int, columns: int, length: int) -> np.ndarray:
       if all(0 <= b < rows and 0 <= a < columns for b, a in cells):
         lines.append([b * columns + a for b, a in cells])
   return np.array(lines, np.int32)
+
+
+def _draw(stones) -> np.ndarray:
+  """The board, the agent's stones in blue and the other's in gold."""
+  rows, columns, _ = stones.shape
+  colors = {OWN: drawing.BLUE, OTHER: drawing.GOLD}
+  dots = [((rows - 1 - y, x), colors[player]) for y, x, player in np.argwhere(stones > 0)]
+  return drawing.cells(np.full((rows, columns, 3), drawing.PALE), dots)

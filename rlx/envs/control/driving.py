@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Continuous, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -121,7 +123,7 @@ def _driving(pay, route_length, num_cars, *, random_return, expert_return) -> En
 
   return Environment(
       reset=reset, step=step, observation_shape=(3 + len(AHEAD) + 3,), actions=Continuous(2),
-      random_return=random_return, expert_return=expert_return,
+      random_return=random_return, expert_return=expert_return, draw=_draw,
   )
 
 
@@ -178,3 +180,20 @@ def _observe(state: _World) -> jax.Array:
   in_view = gap < VIEW
   other = [jnp.minimum(gap / VIEW, 1), in_view * offset / ROAD, in_view * speed / SPEED_LIMIT]
   return jnp.stack([d / ROAD, heading, v / SPEED_LIMIT, *bends, *other])
+
+
+def _draw(state: _World) -> np.ndarray:
+  """The road from above, straightened out, from a bit behind the car on."""
+  s, d, heading, _ = state.car
+  canvas = drawing.Canvas((-15.0, -10.0), (45.0, 10.0), color=drawing.PALE)
+  canvas.box((-15.0, -ROAD), (45.0, ROAD), drawing.GREY)
+  for mark in np.arange(-15.0 - s % 6, 45.0, 6):
+    canvas.line((mark, 0.0), (mark + 2, 0.0), 0.3, drawing.PAPER)
+  for other in state.others:
+    canvas.box(
+        (other[0] - s - CAR_LENGTH / 2, other[1] - CAR_WIDTH / 2),
+        (other[0] - s + CAR_LENGTH / 2, other[1] + CAR_WIDTH / 2), drawing.RED,
+    )
+  along = (CAR_LENGTH - CAR_WIDTH) / 2 * np.array([np.cos(heading), np.sin(heading)])
+  canvas.line(np.array([0.0, d]) - along, np.array([0.0, d]) + along, CAR_WIDTH, drawing.BLUE)
+  return canvas.image

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from rlx.types import Key
 
@@ -85,6 +86,7 @@ class Environment:
     actions: what an agent may do.
     random_return: undiscounted return of uniformly random actions, where normalised scores are 0.
     expert_return: undiscounted return of a good policy, where they are 100.
+    draw: `state -> [H, W, 3] uint8`, a picture for people, in NumPy (`drawing.py`); None where there is none.
   """
 
   reset: Callable[[Key], tuple[State, jax.Array]]
@@ -93,6 +95,7 @@ class Environment:
   actions: Discrete | Continuous
   random_return: float
   expert_return: float
+  draw: Callable[[State], np.ndarray] | None = None
 
   def score(self, undiscounted_return: jax.Array | float) -> jax.Array | float:
     """The return on the scale where random actions have 0 and a good policy 100."""
@@ -120,7 +123,12 @@ def with_time_limit(env: Environment, max_steps: int) -> Environment:
         state=(new.state, count), truncated=new.truncated | ((count >= max_steps) & ~new.terminated)
     )
 
-  return dataclasses.replace(env, reset=reset, step=step)
+  return dataclasses.replace(env, reset=reset, step=step, draw=draw_inner(env))
+
+
+def draw_inner(env: Environment) -> Callable[[State], np.ndarray] | None:
+  """`draw` of an environment around another one, whose state is a tuple that begins with the inner state."""
+  return None if env.draw is None else lambda state: env.draw(state[0])
 
 
 def step_or_reset(

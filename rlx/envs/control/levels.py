@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Discrete, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -58,7 +60,7 @@ def levels(*, size: int, first_level: int, num_levels: int, max_steps: int) -> E
 
   env = Environment(
       reset=reset, step=step, observation_shape=(size, size, 3), actions=Discrete(len(MOVES)),
-      random_return=0.47, expert_return=1.0,
+      random_return=0.47, expert_return=1.0, draw=_draw,
   )
   return with_time_limit(env, max_steps)
 
@@ -114,3 +116,10 @@ def _shortest_move(observation: jax.Array) -> jax.Array:
 
   distances, _ = jax.lax.scan(relax, jnp.where(goal > 0, 0.0, far), length=size * size // 2 + size)
   return jnp.argmin(jnp.where(agent[None] > 0, neighbours(distances), 0).sum(axis=(1, 2)))
+
+
+def _draw(state) -> np.ndarray:
+  """The shades of the cells, walls bright, with the agent in blue and the goal in green."""
+  shades, agent, goal = state
+  colors = np.repeat(255 * np.asarray(shades)[..., None], 3, axis=-1)
+  return drawing.cells(colors, [(goal, drawing.GREEN), (agent, drawing.BLUE)])

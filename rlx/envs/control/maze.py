@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import (
   Continuous,
   Discrete,
@@ -185,9 +186,21 @@ def _maze(
     state = jnp.concatenate([position, goal])
     return timestep(state, state, arrived, terminated=arrived, success=arrived)
 
+  def draw(state) -> np.ndarray:
+    half = CELL / 2 * np.array([len(rows[0]), len(rows)])
+    canvas = drawing.Canvas(-half, half)
+    for y, row in enumerate(rows):
+      for x in (x for x, mark in enumerate(row) if mark == '#'):
+        corner = np.array([x, len(rows) - 1 - y]) * CELL - half  # rows go down, and y up
+        canvas.box(corner, corner + CELL, drawing.GREY)
+    position, goal = (np.array([place[0], -place[1]]) for place in np.split(state, 2))
+    canvas.disc(goal, GOAL_RADIUS, drawing.GREEN)
+    canvas.disc(position, CELL / 4, drawing.BLUE)
+    return canvas.image
+
   env = Environment(
       reset=reset, step=step, observation_shape=(4,), actions=actions,
-      random_return=random_return, expert_return=1.0,
+      random_return=random_return, expert_return=1.0, draw=draw,
   )
   return with_time_limit(env, max_steps)
 

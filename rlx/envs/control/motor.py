@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Continuous, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -72,7 +74,7 @@ def motor(*, max_steps: int, jump_probability: float) -> Environment:
 
   env = Environment(
       reset=reset, step=step, observation_shape=(3,), actions=Continuous(1), random_return=-0.39 * max_steps,
-      expert_return=-0.35,
+      expert_return=-0.35, draw=_draw,
   )
   return with_time_limit(env, max_steps)
 
@@ -106,3 +108,9 @@ def _observe(state: _Drive) -> jax.Array:
   return jnp.stack([
       state.electric[0] / MAX_CURRENT, state.electric[1] / MAX_SPEED, state.reference / MAX_CURRENT
   ])
+
+
+def _draw(state: _Drive) -> np.ndarray:
+  """Current, with its reference, and speed, as shares of their limits."""
+  shares = state.electric / np.array([MAX_CURRENT, MAX_SPEED])
+  return drawing.bars(shares, targets=[state.reference / MAX_CURRENT], colors=(drawing.BLUE, drawing.GOLD))

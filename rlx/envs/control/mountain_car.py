@@ -8,7 +8,9 @@ Source: Moore, 1990, https://www.cl.cam.ac.uk/techreports/UCAM-CL-TR-209.pdf.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import (
   Continuous,
   Discrete,
@@ -42,7 +44,7 @@ def mountain_car(*, max_steps: int) -> Environment:
 
   env = Environment(
       reset=_reset, step=step, observation_shape=(2,), actions=Discrete(3),
-      random_return=-1.0 * max_steps, expert_return=-119.0,
+      random_return=-1.0 * max_steps, expert_return=-119.0, draw=lambda state: _draw(state, TOP),
   )
   return with_time_limit(env, max_steps)
 
@@ -63,6 +65,7 @@ def continuous_mountain_car(*, max_steps: int) -> Environment:
   env = Environment(
       reset=_reset, step=step, observation_shape=(2,), actions=Continuous(1),
       random_return=-EFFORT_COST / 3 * max_steps, expert_return=94.4,
+      draw=lambda state: _draw(state, CONTINUOUS_TOP),
   )
   return with_time_limit(env, max_steps)
 
@@ -79,3 +82,15 @@ def _rolled(state: jax.Array, push: jax.Array, top: float) -> tuple[jax.Array, j
   position = jnp.clip(position + velocity, LEFT, RIGHT)
   velocity = jnp.where((position == LEFT) & (velocity < 0), 0, velocity)
   return jnp.stack([position, velocity]), (position >= top) & (velocity >= 0)
+
+
+def _draw(state, top: float) -> np.ndarray:
+  """The valley, the car in it, and a flag at the top."""
+  height = lambda x: 0.45 * np.sin(3 * x) + 0.5  # its slope goes with the pull of gravity, cos 3x
+  canvas = drawing.Canvas((LEFT, -0.05), (RIGHT, 1.2))
+  places = np.linspace(LEFT, RIGHT, 40)
+  canvas.curve(np.stack([places, height(places)], axis=-1), 0.02, drawing.GREY)
+  canvas.line((top, height(top)), (top, height(top) + 0.18), 0.015, drawing.INK)
+  canvas.box((top, height(top) + 0.1), (top + 0.08, height(top) + 0.18), drawing.GOLD)
+  canvas.disc((state[0], height(state[0]) + 0.05), 0.05, drawing.BLUE)
+  return canvas.image

@@ -11,7 +11,9 @@ Source: the idea is that of the rooms in Fickinger et al., 2021, https://arxiv.o
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Discrete, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -62,8 +64,16 @@ def noisy_rooms(*, num_rooms: int, hall: int, noise: int, max_steps: int) -> Env
     came = {f'room_{r}': visited[r] for r in range(num_rooms)}
     return timestep((cell, calm, visited), observe(cell, calm, key), calmed.sum() / num_rooms, **came)
 
+  def draw(state) -> np.ndarray:
+    """The corridor: red where there is noise, green where a room is calm."""
+    cell, calm, _ = state
+    colors = np.full((1, num_cells, 3), drawing.PALE)
+    colors[0, 0] = drawing.RED
+    colors[0, first_room:] = np.where(np.asarray(calm)[:, None], drawing.GREEN, drawing.GOLD)
+    return drawing.cells(colors, [((0, int(cell)), drawing.INK)])
+
   env = Environment(
       reset=reset, step=step, observation_shape=(num_cells + noise,), actions=Discrete(2 + NUM_SWITCHES),
-      random_return=0.0, expert_return=1.0,
+      random_return=0.0, expert_return=1.0, draw=draw,
   )
   return with_time_limit(env, max_steps)

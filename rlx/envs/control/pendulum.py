@@ -6,7 +6,9 @@ The equations, costs and limits are those of gymnasium's Pendulum-v1 (50 ms a st
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Continuous, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -25,7 +27,7 @@ def pendulum(*, max_steps: int) -> Environment:
   """
   env = Environment(
       reset=_reset, step=_step, observation_shape=(3,), actions=Continuous(1), random_return=-1220.0,
-      expert_return=-145.0,
+      expert_return=-145.0, draw=_draw,
   )
   return with_time_limit(env, max_steps)
 
@@ -50,3 +52,11 @@ def _step(state: jax.Array, action: jax.Array, key: Key) -> Timestep:
   speed = jnp.clip(speed + STEP_SECONDS * acceleration, -MAX_SPEED, MAX_SPEED)
   state = jnp.stack([angle + STEP_SECONDS * speed, speed])
   return timestep(state, _observe(state), -cost)
+
+
+def _draw(state) -> np.ndarray:
+  """The rod; upright is up."""
+  canvas = drawing.Canvas((-1.2, -1.2), (1.2, 1.2))
+  canvas.line((0, 0), (-LENGTH * np.sin(state[0]), LENGTH * np.cos(state[0])), 0.14, drawing.RED)
+  canvas.disc((0, 0), 0.05, drawing.INK)
+  return canvas.image

@@ -10,7 +10,9 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Continuous, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -88,9 +90,18 @@ def _mass(pay, friction, start, start_radius, goal, obstacles, random_return, ex
     arrived = jnp.linalg.norm(position - goal) <= GOAL_RADIUS
     return timestep(state, state, reward, terminated=terminated, success=arrived)
 
+  def draw(state) -> np.ndarray:
+    canvas = drawing.Canvas((-1.05, -1.05), (1.05, 1.05))
+    canvas.disc(goal, GOAL_RADIUS, drawing.GREEN)
+    for x, y, radius in obstacles:
+      canvas.disc((x, y), radius, drawing.GREY)
+    canvas.line(state[:2], state[:2] + 0.3 * state[2:], 0.02, drawing.GOLD)
+    canvas.disc(state[:2], 0.05, drawing.BLUE)
+    return canvas.image
+
   return Environment(
       reset=reset, step=step, observation_shape=(4,), actions=Continuous(2), random_return=random_return,
-      expert_return=expert_return,
+      expert_return=expert_return, draw=draw,
   )
 
 

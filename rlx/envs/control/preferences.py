@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.envs.control import treasure
-from rlx.envs.control.environment import Environment, State, Timestep
+from rlx.envs.control.environment import Environment, State, Timestep, draw_inner
 from rlx.types import Key
 
 
@@ -55,7 +55,9 @@ def with_preferences(
     return new._replace(state=state, observation=observation, reward=reward)
 
   size = env.observation_shape[0] + len(scales)
-  return dataclasses.replace(env, reset=reset, step=step, observation_shape=(size,))
+  return dataclasses.replace(
+      env, reset=reset, step=step, observation_shape=(size,), draw=draw_inner(env)
+  )
 
 
 def begun(state: State, observation: jax.Array, weights: jax.Array) -> tuple[State, jax.Array]:

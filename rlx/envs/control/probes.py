@@ -11,6 +11,7 @@ Source: the idea is Andy L Jones's, https://andyljones.com/posts/rl-debugging.ht
 import jax
 import jax.numpy as jnp
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Continuous, Discrete, Environment, Timestep, timestep
 from rlx.types import Key
 
@@ -65,5 +66,5 @@ def _probe(first, paid, num_steps: int, discrete: bool) -> Environment:
 
   return Environment(
       reset=reset, step=step, observation_shape=(1,), actions=Discrete(2) if discrete else Continuous(1),
-      random_return=0.0, expert_return=1.0,
+      random_return=0.0, expert_return=1.0, draw=lambda state: drawing.bars([float(state[0])]),
   )

@@ -13,7 +13,9 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Discrete, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -62,9 +64,18 @@ def push_grid(*, size: int, num_blocks: int, max_steps: int) -> Environment:
         state, _observe(state, size), arrived, terminated=arrived, success=arrived, placed=there[1:].mean()
     )
 
+  def draw(state) -> np.ndarray:
+    """Blocks in blue and the agent in red; the cells where they are wanted are of pale gold and red."""
+    places = [[(size - 1 - y, x) for x, y in np.asarray(entities)] for entities in state]
+    colors = np.full((size, size, 3), drawing.PALE, float)
+    for i, place in enumerate(places[1]):
+      colors[place] = drawing.shaded(0.5, drawing.RED if i == 0 else drawing.GOLD, drawing.PAPER)
+    whose = [drawing.RED] + [drawing.BLUE] * num_blocks
+    return drawing.cells(colors, list(zip(places[0], whose, strict=True)))
+
   env = Environment(
       reset=reset, step=step, observation_shape=(4 * (num_blocks + 1),), actions=Discrete(len(MOVES)),
-      random_return=0.0, expert_return=1.0,
+      random_return=0.0, expert_return=1.0, draw=draw,
   )
   return with_time_limit(env, max_steps)
 

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Continuous, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -90,7 +92,7 @@ def quadrotor(
 
   env = Environment(
       reset=reset, step=step, observation_shape=(NUM_POSE + 2 * history + NUM_PRIVILEGED,),
-      actions=Continuous(2), random_return=-3.0, expert_return=0.96 * max_steps,
+      actions=Continuous(2), random_return=-3.0, expert_return=0.96 * max_steps, draw=_draw,
   )
   return with_time_limit(env, max_steps)
 
@@ -152,3 +154,16 @@ def _flown(state: _Vehicle, action: jax.Array) -> _Vehicle:
   velocities = state.pose[3:] + STEP_SECONDS * change
   pose = jnp.concatenate([state.pose[:3] + STEP_SECONDS * velocities, velocities])
   return _Vehicle(pose, rotors, state.parts, jnp.concatenate([state.past[1:], action[None]]))
+
+
+def _draw(state: _Vehicle) -> np.ndarray:
+  """The vehicle, the thrust of its rotors, and the origin that it is to hover at."""
+  canvas = drawing.Canvas((-MAX_DISTANCE, -MAX_DISTANCE), (MAX_DISTANCE, MAX_DISTANCE))
+  canvas.disc((0, 0), 0.05, drawing.GREEN)
+  middle, angle = state.pose[:2], state.pose[2]
+  arm, up = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
+  canvas.line(middle - ARM * arm, middle + ARM * arm, 0.05, drawing.INK)
+  for side, share in zip((-1, 1), state.rotors, strict=True):
+    rotor = middle + side * ARM * arm
+    canvas.line(rotor, rotor + 0.3 * share * up, 0.04, drawing.BLUE)
+  return canvas.image

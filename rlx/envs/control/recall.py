@@ -7,7 +7,9 @@ other action matters.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Discrete, Environment, Timestep, timestep
 from rlx.types import Key
 
@@ -38,7 +40,16 @@ def recall(*, num_steps: int) -> Environment:
         new, observe(*new), jnp.where(last, jnp.where(right, 1.0, -1.0), 0.0), terminated=last
     )
 
+  def draw(state) -> np.ndarray:
+    """The steps in a row, the present one dark; in front of them the cue, as long as it is in sight."""
+    cue, count = state
+    colors = np.full((1, num_steps + 1, 3), drawing.PALE)
+    if count == 0:
+      colors[0, 0] = drawing.BLUE if cue > 0 else drawing.RED
+    colors[0, 1 + min(int(count), num_steps - 1)] = drawing.INK
+    return drawing.cells(colors)
+
   return Environment(
       reset=reset, step=step, observation_shape=(2,), actions=Discrete(2), random_return=0.0,
-      expert_return=1.0,
+      expert_return=1.0, draw=draw,
   )

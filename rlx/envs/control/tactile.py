@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Continuous, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -73,7 +74,7 @@ def tactile(
 
   env = Environment(
       reset=reset, step=step, observation_shape=(taxels**2 + 1 + NUM_PRIVILEGED,), actions=Continuous(3),
-      random_return=-0.87, expert_return=0.97,
+      random_return=-0.87, expert_return=0.97, draw=_draw,
   )
   return with_time_limit(env, max_steps)
 
@@ -116,3 +117,16 @@ def moved(place: jax.Array, move: jax.Array) -> jax.Array:
   lowest = jnp.where(jnp.linalg.norm(across) <= CLEARANCE, -DEPTH, -MAX_PRESS)
   height = jnp.clip(place[2] + move[2], lowest, -MIN_PRESS)
   return jnp.concatenate([across, height[None]])
+
+
+def _draw(place) -> np.ndarray:
+  """From above the hole and the peg's foot, redder the more it is pressed; beside them how deep it is."""
+  reach = MAX_DISTANCE + RADIUS + 1
+  canvas = drawing.Canvas((-reach, -reach), (reach + 3, reach), color=drawing.PALE)
+  canvas.disc((0, 0), RADIUS + CLEARANCE, drawing.INK)
+  is_inside = np.hypot(*place[:2]) <= CLEARANCE
+  press = 0.0 if is_inside else min(-place[2] / MAX_PRESS, 1.0)
+  canvas.disc(place[:2], RADIUS, drawing.shaded(press, drawing.GOLD, drawing.RED))
+  depth = -place[2] / DEPTH if is_inside else 0.0
+  canvas.box((reach + 1, reach - 1), (reach + 2, reach - 1 - depth * 2 * (reach - 1)), drawing.BLUE)
+  return canvas.image

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Continuous, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -67,8 +69,14 @@ def trading(
     state = _Market(deviations, weights, state.wealth + reward)
     return timestep(state, observe(state), reward, log_wealth=state.wealth)
 
+  def draw(state: _Market) -> np.ndarray:
+    """Each price's deviation, at its right what is held of it; last the logarithm of the wealth."""
+    each = np.stack([state.deviations / (3 * spread), state.weights * num_assets], axis=-1).reshape(-1)
+    colors = (drawing.GREY, drawing.BLUE) * num_assets + (drawing.GOLD,)
+    return drawing.bars([*each, state.wealth], colors=colors)
+
   env = Environment(
       reset=reset, step=step, observation_shape=(2 * num_assets,), actions=Continuous(num_assets),
-      random_return=-0.17 / 250 * max_steps, expert_return=0.79 / 250 * max_steps,
+      random_return=-0.17 / 250 * max_steps, expert_return=0.79 / 250 * max_steps, draw=draw,
   )
   return with_time_limit(env, max_steps)

@@ -8,7 +8,9 @@ Source: Vamplew et al., 2011, https://doi.org/10.1007/s10994-010-5232-5; the val
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from rlx.envs.control import drawing
 from rlx.envs.control.environment import Discrete, Environment, Timestep, timestep, with_time_limit
 from rlx.types import Key
 
@@ -55,7 +57,7 @@ def treasure(*, max_steps: int, treasure_weight: float, time_weight: float) -> E
   best = max(treasure_weight * value + time_weight * time for value, time in FRONT)
   env = Environment(
       reset=reset, step=step, observation_shape=(2,), actions=Discrete(len(MOVES)),
-      random_return=3.2 * treasure_weight - 7.9 * time_weight, expert_return=best,
+      random_return=3.2 * treasure_weight - 7.9 * time_weight, expert_return=best, draw=_draw,
   )
   return with_time_limit(env, max_steps)
 
@@ -73,3 +75,11 @@ def _observe(cell: jax.Array) -> jax.Array:
 
 def _cells(observations: jax.Array) -> tuple[jax.Array, jax.Array]:
   return observations[..., 0] * max(DEPTHS), observations[..., 1] * (len(DEPTHS) - 1)
+
+
+def _draw(state) -> np.ndarray:
+  """The sea, its floor, the treasures on it and the submarine."""
+  rows, floor = np.arange(max(DEPTHS) + 1)[:, None], np.array(DEPTHS)[None]
+  sea = np.where((rows < floor)[..., None], drawing.shaded(0.6, drawing.BLUE, drawing.PAPER), drawing.GREY)
+  colors = np.where((rows == floor)[..., None], drawing.GOLD, sea)
+  return drawing.cells(colors, [(tuple(state[0]), drawing.INK)])

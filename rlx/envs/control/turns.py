@@ -18,7 +18,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from rlx.envs.control.environment import Environment, Timestep
+from rlx.envs.control.environment import Environment, Timestep, draw_inner
 from rlx.types import Key
 
 
@@ -72,7 +72,7 @@ def taking_turns(
 
   return dataclasses.replace(
       inner, reset=reset, step=step, observation_shape=(2 * size + 2,), random_return=0.0,
-      expert_return=rounds * control_steps * math.log(2),
+      expert_return=rounds * control_steps * math.log(2), draw=draw_inner(inner),
   )
 
 

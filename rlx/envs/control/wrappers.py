@@ -16,7 +16,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from rlx.envs.control.environment import Continuous, Environment, State, Timestep
+from rlx.envs.control.environment import Continuous, Environment, State, Timestep, draw_inner
 from rlx.types import Key
 
 
@@ -55,7 +55,9 @@ def delayed(env: Environment, *, steps: int) -> Environment:
     return new._replace(state=(new.state, waiting), observation=observe(new.observation, waiting))
 
   size = env.observation_shape[0] + steps * env.actions.size
-  return dataclasses.replace(env, reset=reset, step=step, observation_shape=(size,))
+  return dataclasses.replace(
+      env, reset=reset, step=step, observation_shape=(size,), draw=draw_inner(env)
+  )
 
 
 def disturbed(env: Environment, *, std: float, persistence: float) -> Environment:
@@ -98,7 +100,9 @@ def disturbed(env: Environment, *, std: float, persistence: float) -> Environmen
     )
 
   size = env.observation_shape[0] + env.actions.size
-  return dataclasses.replace(env, reset=reset, step=step, observation_shape=(size,))
+  return dataclasses.replace(
+      env, reset=reset, step=step, observation_shape=(size,), draw=draw_inner(env)
+  )
 
 
 def noisy_observations(env: Environment, *, std: float) -> Environment:
@@ -153,7 +157,7 @@ def constrained(
     info = {**new.info, 'cost': total, 'violated': (total > limit).astype(jnp.float32)}
     return new._replace(state=(new.state, total), info=info)
 
-  return dataclasses.replace(env, reset=reset, step=step)
+  return dataclasses.replace(env, reset=reset, step=step, draw=draw_inner(env))
 
 
 def tripping(env: Environment, *, fine: float) -> Environment:
@@ -245,7 +249,9 @@ def chunked(*, inner: Callable[[], Environment], chunk: int) -> Environment:
     )
 
   size = 2 * env.observation_shape[0] + chunk
-  return dataclasses.replace(env, reset=reset, step=step, observation_shape=(size,))
+  return dataclasses.replace(
+      env, reset=reset, step=step, observation_shape=(size,), draw=draw_inner(env)
+  )
 
 
 def commanded(*, env: Callable[[], Environment], target: float) -> Environment:
@@ -268,7 +274,9 @@ def commanded(*, env: Callable[[], Environment], target: float) -> Environment:
     return new._replace(state=(new.state, wanted), observation=jnp.append(new.observation, wanted))
 
   (size,) = inner.observation_shape
-  return dataclasses.replace(inner, reset=reset, step=step, observation_shape=(size + 1,))
+  return dataclasses.replace(
+      inner, reset=reset, step=step, observation_shape=(size + 1,), draw=draw_inner(inner)
+  )
 
 
 def with_return(observations: jax.Array, returns: jax.Array | float) -> jax.Array:
