@@ -129,7 +129,8 @@ class MetricsWriter:
         self._trackers.remove(tracker)
         with contextlib.suppress(Exception):
           tracker.close()
-        self._say(f'{type(tracker).__name__} fails and is told nothing more: {type(error).__name__}: {error}')
+        why = f'{type(error).__name__}: {str(error).partition(chr(10))[0]}'
+        self._say(f'{type(tracker).__name__} fails and is told nothing more: {why}')
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

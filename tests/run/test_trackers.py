@@ -67,7 +67,7 @@ def test_a_tracker_that_fails_is_told_nothing_more_and_the_files_go_on(tmp_path)
 
     def write(self, step, metrics, samples):
       super().write(step, metrics, samples)
-      raise ConnectionError('no route to host')
+      raise ConnectionError('no route to host\nand more')
 
   broken, sound, said = Broken(), Kept(), []
   writer = writers.MetricsWriter(
