@@ -15,7 +15,6 @@ import numpy as np
 from rlx.experiments.launch import EXIT_DONE, CommandError
 
 TRAIN_STEPS = 'train steps'
-_COLORS = ('#1f4e9e', '#c8701a', '#2f7d4f', '#8a3f8f', '#5f6b7a', '#b03a3a')
 _OF_SEEDS = ('seed', 'population')  # what may differ within a line
 _AT_MOST = 4  # differences that are named
 
@@ -40,7 +39,7 @@ class Line:
 def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
   arguments = _parser().parse_args(argv)
-  metric = arguments.metric or _headline(arguments.runs[0])
+  metric = arguments.metric or shared_metric(arguments.runs)
   lines = read(arguments.runs, metric, arguments.against)
   output = Path(arguments.output)
   output.mkdir(parents=True, exist_ok=True)
@@ -51,12 +50,31 @@ def main(argv: list[str]) -> int:
   return EXIT_DONE
 
 
-def _headline(run: str) -> str:
-  """The metric that a run is read by."""
-  path = Path(run) / 'config.json'
-  if not path.is_file():
+def shared_metric(runs: list[str]) -> str:
+  """The metric to compare runs by: the headline of one of them, or another evaluation, that all of them have.
+
+  Raises:
+    CommandError: they share none, or a directory holds no run.
+  """
+  from rlx.run.writers import read_metrics
+
+  headlines = [_config(Path(run))['log']['headline'] for run in runs]
+  measured = {run: _names(read_metrics(Path(run) / 'metrics.jsonl')) for run in runs}
+  shared = set.intersection(*map(set, measured.values()))
+  evaluations = sorted(name for name in shared if name.startswith('eval/'))
+  for metric in (*headlines, *evaluations):
+    if metric in shared:
+      return metric
+  has = (f'{run} has {", ".join(x for x in names if x.startswith("eval/")) or "none"}'
+         for run, names in measured.items())
+  raise CommandError(f'the runs share no evaluation ({"; ".join(has)}); say which with --metric=NAME')
+
+
+def _config(run: Path) -> dict:
+  """The config of a run."""
+  if not (run / 'config.json').is_file():
     raise CommandError(f'{run} holds no run (there is no config.json in it)')
-  return json.loads(path.read_text())['log']['headline']
+  return json.loads((run / 'config.json').read_text())
 
 
 def read(runs: list[str], metric: str, against: str) -> list[Line]:
@@ -71,10 +89,7 @@ def read(runs: list[str], metric: str, against: str) -> list[Line]:
   """
   groups = {}
   for run in map(Path, runs):
-    if not (run / 'config.json').is_file():
-      raise CommandError(f'{run} holds no run (there is no config.json in it)')
-    config = json.loads((run / 'config.json').read_text())
-    config = {name: x for name, x in config.items() if name not in _OF_SEEDS}
+    config = {name: x for name, x in _config(run).items() if name not in _OF_SEEDS}
     groups.setdefault(json.dumps(config, sort_keys=True), []).append(run)
   return [_line(json.loads(config), found, metric, against) for config, found in groups.items()]
 
@@ -147,23 +162,23 @@ def table(lines: list[Line], metric: str) -> str:
 
 def draw(lines: list[Line], metric: str, against: str, path: Path) -> None:
   """Writes the figure: a line and a band each; single seeds are thin."""
-  from matplotlib.figure import Figure
+  from rlx.run import style
 
-  figure = Figure(figsize=(10, 6), dpi=100, facecolor='white', layout='constrained')
+  figure = style.figure(10, 6)
+  figure.set_layout_engine('constrained')
   panel = figure.subplots()
+  style.axes(panel)
   for index, line in enumerate(lines):
-    color = _COLORS[index % len(_COLORS)]
+    color = style.COLORS[index % len(style.COLORS)]
     middle, low, high = np.array([summarised(column) for column in line.values.T]).T
     label = f'{line.name} ({len(line.values)} seed{"s" if len(line.values) > 1 else ""})'
     panel.plot(line.at, middle, color=color, linewidth=1.8, label=label)
     panel.plot(line.at, line.values.T, color=color, linewidth=0.5, alpha=0.3)
-    panel.fill_between(line.at, low, high, color=color, alpha=0.18, linewidth=0)
-  panel.set_xlabel(against)
-  panel.set_ylabel(metric)
-  panel.spines[['top', 'right']].set_visible(False)
-  panel.grid(axis='y', color='#c3ccd9', linewidth=0.6, alpha=0.7)
-  panel.legend(frameon=False)
-  figure.savefig(path)
+    style.band(panel, line.at, low, high, color)
+  style.values_axis(panel, metric)
+  panel.set_xlabel(against, fontsize=12, color=style.FAINT, loc='left')
+  style.legend(panel)
+  path.write_bytes(style.image(figure))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -172,7 +187,9 @@ def _parser() -> argparse.ArgumentParser:
       description='Learning curves of runs, and how their configs differ.',
   )
   parser.add_argument('runs', nargs='+', metavar='RUN', help='working directories')
-  parser.add_argument('--metric', default='', help='default: log.headline of the first run')
+  parser.add_argument(
+      '--metric', default='', help='default: a log.headline that all runs have, or another evaluation'
+  )
   parser.add_argument(
       '--against', default=TRAIN_STEPS, metavar='NAME',
       help=f'the horizontal axis: {TRAIN_STEPS} (default), or a metric that is summed, e.g. env/steps',

@@ -64,7 +64,7 @@ RUN = {
     'stages': "names of sections in order, the last of them `'main'`: the sections at the top",
     'evals': 'examinations: sections with `every`, train steps between two; metrics are `eval/<name>/..`',
     'checkpoint': '`every` train steps, `keep` the newest',
-    'log': '`steps_per_dispatch` in one program, `samples` to read, `headline`: the metric to read it by',
+    'log': '`steps_per_dispatch` in one program, `samples` to read, `headline`: the metric to read it by, `writers`: who else is told (docs/metrics.md)',
 }
 STAGE = {
     'steps': 'train steps',

@@ -121,7 +121,8 @@ def _transcript(row, *, characters: int = 60) -> str:
   completion = completion if len(completion) <= characters else f'{completion[:characters]}...'
   solution = line(row['solution'])
   solution = solution if len(solution) <= characters else f'...{solution[-characters:]}'
-  return f'{prompt}{completion} ({"right" if row["correct"] else f"it is {solution}"})'
+  wrong = f'it is {solution}' if solution else 'wrong'  # data may have an answer and no solution
+  return f'{prompt}{completion} ({"right" if row["correct"] else wrong})'
 
 
 def _parser() -> argparse.ArgumentParser:

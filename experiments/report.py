@@ -13,7 +13,7 @@ def main(argv: list[str]) -> int:
   )
   parser.add_argument('--workdir', required=True, metavar='DIR', help='of the run')
   workdir = parser.parse_args(argv).workdir
-  from rlx.run.records import write_report
+  from rlx.run.report import write_report
 
   print(write_report(workdir))
   return EXIT_DONE

@@ -8,17 +8,20 @@ import pytest
 from rlx.experiments import compare, launch
 from rlx.run.writers import MetricsWriter
 
+RETURN = 'eval/episodes/return'
 
-def a_run(folder, *, returns, seed=0, rate=1e-3, members=None, env_steps=10.0):
+
+def a_run(folder, *, returns, seed=0, rate=1e-3, members=None, env_steps=10.0, headline=RETURN, more=()):
   """A run whose evaluations, at every step, found `returns`; `members` [N, steps] of a population."""
   folder.mkdir()
   size = 1 if members is None else len(members)
   config = {'seed': seed, 'population': {'size': size}, 'optimizer': {'learning_rate': rate}}
-  config['log'] = {'headline': 'eval/episodes/return'}
+  config['log'] = {'headline': headline}
   (folder / 'config.json').write_text(json.dumps(config))
   writer = MetricsWriter(folder, resume_step=-1)
   for step, value in enumerate(returns):
-    writer.write(step, 'main', {'eval/episodes/return': value, 'env/steps': env_steps if step else 0.0})
+    row = dict.fromkeys((headline, *more), value)
+    writer.write(step, 'main', {**row, 'env/steps': env_steps if step else 0.0})
     if members is not None:
       writer.write_members(step, 'main', {'eval/episodes/return': members[:, step]})
   writer.close()
@@ -75,6 +78,29 @@ def test_what_is_not_there_is_said(tmp_path, capsys, options, said):
   run = a_run(tmp_path / 'a', returns=[0, 1])
   assert launch.main(['compare', run, f'--output={tmp_path / "out"}', *options]) == launch.EXIT_DO_NOT_RETRY
   assert said in capsys.readouterr().err
+
+
+def test_the_metric_is_a_headline_that_all_runs_have(tmp_path):
+  first = a_run(tmp_path / 'a', returns=[0, 1], headline='eval/levels/gap', more=(RETURN,))
+  second = a_run(tmp_path / 'b', returns=[0, 1])
+  assert compare.shared_metric([second, second]) == RETURN
+  assert compare.shared_metric([first, second]) == RETURN
+  third = a_run(tmp_path / 'c', returns=[0, 1], headline='eval/held_out/accuracy', more=('eval/levels/gap',))
+  assert compare.shared_metric([first, third]) == 'eval/levels/gap'
+  fourth = a_run(tmp_path / 'd', returns=[0, 1], headline='eval/x/one', more=('eval/x/both',))
+  fifth = a_run(tmp_path / 'e', returns=[0, 1], headline='eval/x/two', more=('eval/x/both',))
+  assert compare.shared_metric([fourth, fifth]) == 'eval/x/both'  # though it is the headline of neither
+
+
+def test_runs_that_share_no_evaluation_are_told_so_in_a_line(tmp_path, capsys):
+  runs = [
+      a_run(tmp_path / 'a', returns=[0, 1]),
+      a_run(tmp_path / 'b', returns=[0, 1], headline='eval/held_out/accuracy'),
+  ]
+  assert launch.main(['compare', *runs, f'--output={tmp_path / "out"}']) == launch.EXIT_DO_NOT_RETRY
+  said = capsys.readouterr().err
+  assert said.count('\n') == 1 and 'share no evaluation' in said
+  assert f'{runs[0]} has {RETURN}' in said and f'{runs[1]} has eval/held_out/accuracy' in said
 
 
 def test_a_directory_without_a_run_is_refused(tmp_path, capsys):

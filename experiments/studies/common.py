@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Mapping
 import dataclasses
+import itertools
 from pathlib import Path
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 
 from rlx.engine import sample as engine
 from rlx.run import build as builder
-from rlx.run import states, train
+from rlx.run import states, style, train
 from rlx.run.stages import Run
 from rlx.types import Models, State
 
@@ -122,22 +123,22 @@ def spread(values: np.ndarray) -> str:
 
 def draw(path: Path, curves: Mapping[str, Curve], name: str, *, title: str, label: str) -> None:
   """Median over seeds with the range of all, a line a variant."""
-  import matplotlib
-
-  matplotlib.use('Agg')
-  from matplotlib import pyplot
-
-  figure, axes = pyplot.subplots(figsize=(7, 4))
-  for variant, curve in curves.items():
+  figure = style.figure(7, 4)
+  figure.set_layout_engine('constrained')
+  panel = figure.subplots()
+  style.axes(panel, size=9.5)
+  looks = itertools.product(('-', '--', ':'), style.COLORS)  # more variants than colors
+  for (variant, curve), (dashes, color) in zip(curves.items(), looks, strict=False):
     values = curve.values[name]
-    line, = axes.plot(curve.steps, np.median(values, axis=1), label=variant, linewidth=1.6)
-    axes.fill_between(curve.steps, values.min(axis=1), values.max(axis=1), alpha=0.12, color=line.get_color())
-  axes.set(xlabel='train step', ylabel=label, title=title)
-  axes.legend(fontsize=7, frameon=False)
-  axes.spines[['top', 'right']].set_visible(False)
-  figure.tight_layout()
-  figure.savefig(path, dpi=110)
-  pyplot.close(figure)
+    panel.plot(
+        curve.steps, np.median(values, axis=1), dashes, label=variant, linewidth=1.6, color=color
+    )
+    style.band(panel, curve.steps, values.min(axis=1), values.max(axis=1), color)
+  style.values_axis(panel, label, size=9.5)
+  panel.set_title(title, fontsize=11, color=style.TEXT, loc='left')
+  panel.set_xlabel('train step', fontsize=10.5, color=style.FAINT, loc='left')
+  style.legend(panel, size=7)
+  path.write_bytes(style.image(figure))
 
 
 def parser(name: str, doc: str, *, steps: int, sft_steps: int) -> argparse.ArgumentParser:

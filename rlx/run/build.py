@@ -33,7 +33,7 @@ from rlx.models.model import as_model
 from rlx.names import resolve
 from rlx.rewards.host import OnHost
 from rlx.run import learning
-from rlx.run.parts import PACKAGES, Parts, build_section, call, require_keys, roles_of
+from rlx.run.parts import PACKAGES, Parts, bound, build_section, call, is_section, require_keys, roles_of
 from rlx.run.program import Compiled, Program, Split
 from rlx.run.stages import (
   Checkpointing,
@@ -45,6 +45,7 @@ from rlx.run.stages import (
   owners,
   seen,
 )
+from rlx.run.trackers import Writer
 from rlx.split import SplitStep
 
 RUN_KEYS = ('seed', 'population', 'mesh', 'models', 'stages', 'evals', 'checkpoint', 'log')
@@ -52,6 +53,9 @@ STAGE_KEYS = ('steps', 'stop', 'algorithm', 'updates', 'optimizer', 'trained', '
 MAY_HAVE = ('keeps', 'takes', 'sampling')
 TAKEN = ('task', 'env', 'data', 'rollout', 'reward', 'score', 'decoding', 'transcripts')  # no model's name
 SHARED = ('task', 'env')  # a stage without one has that of the run; built once, for they take long to load
+
+
+_WRITERS = {'writers': ('tensorboard',)}  # of runs that were recorded before a config named them
 
 
 def build(config: ConfigDict) -> Run:
@@ -65,7 +69,7 @@ def build(config: ConfigDict) -> Run:
   names = tuple(dict.fromkeys(entries))
   require_keys(set(config.keys()) & {*RUN_KEYS}, {*RUN_KEYS}, 'main', 'a run')
   require_keys(config.population.keys(), {'size'}, 'population', 'a run')
-  log = call(Logging, config.log, 'log')
+  log = call(Logging, {**_WRITERS, **config.log}, 'log')
   mesh = call(sharding.make_mesh, config.mesh, 'mesh')
   shared = Parts({name: config[name] for name in SHARED if name in config}, {})
   models = _build_models(config, shared)
@@ -82,10 +86,18 @@ def build(config: ConfigDict) -> Run:
   run = Run(
       config=config, task=parts['task' if 'task' in config else 'env'](), mesh=mesh,
       population=config.population.size, stages=stages, evals=evals,
-      checkpoint=call(Checkpointing, config.checkpoint, 'checkpoint'), log=log,
+      checkpoint=call(Checkpointing, config.checkpoint, 'checkpoint'), log=log, trackers=_trackers(log),
   )
   _check_counts(run)
   return run
+
+
+def _trackers(log: Logging) -> tuple[Writer, ...]:
+  """The writers that a config names; none is opened yet."""
+  if isinstance(log.writers, str):
+    raise ConfigError(f"log.writers={log.writers!r} is a list: ('{log.writers}',), or () for none")
+  sections = [one if is_section(one) else {'name': one} for one in log.writers]
+  return tuple(bound(section, 'log.writers', PACKAGES['writers'])() for section in sections)
 
 
 # What sections were called before models had names.

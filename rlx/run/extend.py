@@ -25,7 +25,7 @@ def extension(workdir: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
   Raises:
     ConfigError: something else has changed, or the steps cannot.
   """
-  changed = configs.differences({**old, 'steps': new['steps']}, new)
+  changed = changes({**old, 'steps': new['steps']}, new)
   if changed and new['steps'] > old['steps']:
     raise ConfigError(
         f'--workdir={workdir} can go on from steps={old["steps"]} to {new["steps"]} only where nothing else '
@@ -33,7 +33,7 @@ def extension(workdir: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
     )
   if changed:
     raise ConfigError(
-        f'--workdir={workdir} holds a run of another config ({_few(configs.differences(old, new))}); choose '
+        f'--workdir={workdir} holds a run of another config ({_few(changes(old, new))}); choose '
         'another directory, or delete this one'
     )
   if new['steps'] < old['steps']:
@@ -49,6 +49,11 @@ def extension(workdir: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
   lengths = _lengths(new)
   keeps = f'; the rate keeps its schedule ({", ".join(lengths)} updates), and its value behind it'
   return f'{workdir} goes on from steps={old["steps"]} to {new["steps"]}{keeps if lengths else ""}'
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+  """What differs between two configs of a run, but for who else is told of it (`log.writers`)."""
+  return [change for change in configs.differences(old, new) if not change.startswith('log.writers:')]
 
 
 def _few(changed: list[str]) -> str:

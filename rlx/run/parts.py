@@ -27,7 +27,7 @@ PACKAGES = {
     'task': ('rlx.envs', 'rlx.data'), 'env': ('rlx.envs',), 'data': ('rlx.data', 'rlx.rollout', 'rlx.envs'),
     'models': ('rlx.models', 'rlx.run.finished'), 'evals': ('rlx.evaluation',),
     'optimizer': ('rlx.optimizers',),
-    'stop': ('rlx.run.stop',),
+    'stop': ('rlx.run.stop',), 'writers': ('rlx.run.trackers',),
 }
 
 

@@ -5,7 +5,7 @@ are. It takes over what an earlier stage hands on, and begins the others. Their 
 trained, saved and handed on; functions are shown `Stage.view` of them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any
 import zlib
@@ -21,6 +21,7 @@ from rlx.evaluation.evaluation import Evaluation
 from rlx.models.model import Model
 from rlx.run.program import Program
 from rlx.run.stop import StopRule
+from rlx.run.trackers import Writer
 from rlx.step import Step
 from rlx.types import Key, Models, State, StatefulRollout
 
@@ -46,11 +47,13 @@ class Logging:
     steps_per_dispatch: train steps in one program; divides everything that is counted in steps.
     samples: rows of training samples and held-out transcripts written at each evaluation.
     headline: the metric that the run is read by, `eval/<name>/<metric>`.
+    writers: functions of `trackers.py`, by name or as sections, that are told what the files record.
   """
 
   steps_per_dispatch: int
   samples: int
   headline: str
+  writers: Sequence[str | Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -308,6 +311,7 @@ class Run:
     evals: by their names.
     checkpoint: when states are saved.
     log: what is written.
+    trackers: where else.
   """
 
   config: ConfigDict
@@ -318,6 +322,7 @@ class Run:
   evals: tuple[Examination, ...]
   checkpoint: Checkpointing
   log: Logging
+  trackers: tuple[Writer, ...]
 
   @property
   def is_text(self) -> bool:

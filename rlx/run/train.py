@@ -5,9 +5,10 @@ A run is bitwise resumable because its state is one pytree, because everything h
 that step: a resumed run drops the records behind its checkpoint and writes them again, the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import dataclasses
+import datetime
 import json
 from pathlib import Path
 import signal
@@ -18,19 +19,22 @@ import jax
 from ml_collections import ConfigDict
 import numpy as np
 
-from rlx import config as configs
 from rlx.errors import ConfigError
 from rlx.learners import without_rests
 from rlx.models.language import LanguageModel
 from rlx.models.safetensors import digest_of
-from rlx.run import checkpoint, export, extend, records
+from rlx.run import checkpoint, export, extend, report, version
 from rlx.run.build import build
 from rlx.run.checkpoint import Checkpoints, environment
+from rlx.run.pace import Pace, compilation
 from rlx.run.program import POPULATION, over_members
 from rlx.run.stages import Examination, Run, Stage, there
 from rlx.run.states import abstract_state, begin, hand_over, load_frozen
 from rlx.run.writers import LiveLine, MetricsWriter, read_metrics, summarise_population, write_atomically
 from rlx.types import Batch, Models, State
+
+# Sees the step and the metrics of each row, with those of the evaluations behind it; True stops the run.
+Hook = Callable[[int, Mapping[str, float]], bool | None]
 
 MAX_NONFINITE_UPDATES = 20  # skipped in a row before the run is given up
 
@@ -54,7 +58,9 @@ class Outcome:
   transcripts_after: list[dict]
 
 
-def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str) -> Outcome:
+def train(
+    config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str, hooks: Sequence[Hook] = ()
+) -> Outcome:
   """Runs a config in a working directory, or goes on where the last call there ended.
 
   Args:
@@ -62,6 +68,8 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     workdir: made if it is not there. Holds everything that the run writes.
     quiet: nothing is printed.
     command: how to start this run again, for the report.
+    hooks: called with every row of metrics that is written. Where one returns True the run stops as on a
+      signal: saved, and the same call goes on from there.
   Returns:
     How it ended.
   Raises:
@@ -81,11 +89,16 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     stopping = stack.enter_context(_stop_signals())
     if extended:
       line.say(extended)
+    compiled = stack.enter_context(compilation())
     state, position = _restore(run, checkpoints, line)
     resume_step = -1 if state is None else position.step
-    writer = stack.enter_context(contextlib.closing(MetricsWriter(workdir, resume_step=resume_step)))
+    plain = json.loads(config.to_json())
+    writer = MetricsWriter(
+        workdir, resume_step=resume_step, trackers=run.trackers, config=plain, say=line.say
+    )
+    stack.enter_context(contextlib.closing(writer))
     _note_start(workdir, command, max(resume_step, 0))
-    session = _Session(run, workdir, line, checkpoints, writer, stopping, began)
+    session = _Session(run, workdir, line, checkpoints, writer, stopping, began, hooks, compiled)
     for stage in run.stages:
       stack.callback(stage.program.close)
     state, position = session.go(state, position)
@@ -93,9 +106,9 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     finished = position.ended and position.stage == len(run.stages) - 1
     models = {**session.frozen(position.stage), **state.models}
     exported = export.export(run, models, position.stage, workdir) if finished else ()
-  told = records.told(workdir)
+  told = report.told(workdir)
   if finished:
-    records.write_report(workdir)
+    report.write_report(workdir)
   return Outcome(
       finished=finished,
       step=position.step,
@@ -255,6 +268,8 @@ class _Session:
   writer: MetricsWriter
   stopping: list  # signals received
   began: float
+  hooks: Sequence[Hook]
+  compiled: Callable[[], float]  # seconds so far
   headline: float | None = None  # of the last evaluation
 
   def __post_init__(self):
@@ -263,6 +278,7 @@ class _Session:
     self._digests = {}  # of their files, as they were when they were read
     self._asks = {}  # (stage, evaluation) -> compiled
     self.rows = []  # metrics of the stage so far, one row a step
+    self.pace = Pace(self.compiled)
 
   def go(self, state: State | None, position: Position) -> tuple[State, Position]:
     """Takes all steps that are left, or those until a signal; returns the state and where it is."""
@@ -305,13 +321,15 @@ class _Session:
     stage = self.run.stages[position.stage]
     data, frozen = self._data(stage), self.frozen(position.stage)
     self.rows = self._rows_so_far(position)
+    self.pace.start()
     while not position.ended and not self.stopping:
       started = time.monotonic()
+      compiled = self.compiled()
       state, metrics = stage.program.dispatch(state, data, frozen)
       rows = _rows_of_metrics(jax.device_get(metrics), self.run.population)
       for message in stage.program.hear(rows):
         self.line.say(message)
-      seconds = time.monotonic() - started
+      seconds = time.monotonic() - started if self.compiled() == compiled else None
       self._check_finite(position, rows)
       position = dataclasses.replace(position, step=position.step + len(rows))
       self._record(state, position, rows)
@@ -359,10 +377,11 @@ class _Session:
       self.writer.write_members(at_step, stage.name, members)
     if due:
       self.headline = rows[-1].get(self.run.log.headline)
+    for step, row in enumerate(rows, start=at_step - len(rows) + 1):
+      self.writer.write(step, stage.name, row)
+      self.stopping.extend(hook for hook in self.hooks if hook(step, row))
     if due and self.run.log.samples:
       self.writer.write_samples(at_step, transcripts + self._samples(position, state))
-    for i, row in enumerate(rows):
-      self.writer.write(at_step - len(rows) + 1 + i, stage.name, row)
     self.writer.flush()
 
   def _evaluate(
@@ -399,27 +418,33 @@ class _Session:
       self.data[stage.name] = jax.device_put(stage.rollout.data, everywhere)
     return self.data[stage.name]
 
-  def _show(self, position: Position, rows: list[dict], seconds: float) -> None:
+  def _show(self, position: Position, rows: list[dict], seconds: float | None) -> None:
+    """Writes the clock's numbers and the live line; `seconds` of the dispatch, None where it compiled."""
     counted = lambda name, row: sum(x for key, x in row.items() if key == name or key.endswith(f'/{name}'))
     total = lambda name: sum(counted(name, row) for row in rows) * self.run.population
-    num_steps = position.first_step + self.run.steps_from(position.stage)
-    timing = {
-        'time/elapsed_seconds': time.monotonic() - self.began,
-        'time/step_seconds': seconds / len(rows),
-        'time/tokens_per_second': total('tokens/actions') / seconds,
-        'time/env_steps_per_second': total('env/steps') / seconds,
-        **self.run.stages[position.stage].program.timings(),
-    }
+    stage, later = self.run.stages[position.stage], self.run.stages[position.stage + 1 :]
+    end = position.first_step + stage.num_steps
+    timing = {'time/elapsed_seconds': time.monotonic() - self.began, **stage.program.timings()}
+    self.pace.lap(stage.name, len(rows))
+    if seconds is not None:
+      timing |= {
+          'time/step_seconds': seconds / len(rows),
+          'time/tokens_per_second': total('tokens/actions') / seconds,
+          'time/env_steps_per_second': total('env/steps') / seconds,
+      }
     self.writer.write_timing(position.step, timing)
+    ahead = [(stage.name, end - position.step), *((one.name, one.num_steps) for one in later)]
+    left, then = self.pace.left(ahead)
     self.line.update(
-        stage=self.run.stages[position.stage].name,
+        stage=stage.name,
         step=position.step,
-        num_steps=num_steps,
+        num_steps=position.first_step + self.run.steps_from(position.stage),
         reward=rows[-1].get('episode/return', rows[-1].get('reward/mean')),
         accuracy=self.headline if self.run.is_text else None,
-        tokens_per_second=timing['time/tokens_per_second'],
-        env_steps_per_second=timing['time/env_steps_per_second'],
-        seconds_left=(num_steps - position.step) * timing['time/step_seconds'],
+        tokens_per_second=timing.get('time/tokens_per_second'),
+        env_steps_per_second=timing.get('time/env_steps_per_second'),
+        seconds_left=left,
+        then=then,
     )
 
   def _check_finite(self, position: Position, rows: list[dict]) -> None:
@@ -537,7 +562,7 @@ def _open_workdir(workdir: Path, config: ConfigDict) -> tuple[Path, str]:
   now = json.loads(config.to_json())
   if path.exists():
     old = json.loads(path.read_text())
-    if not configs.differences(old, now):
+    if not extend.changes(old, now):
       return workdir, ''
     extended = extend.extension(workdir, old, now)
   write_atomically(path, (json.dumps(now, indent=2, sort_keys=True) + '\n').encode())
@@ -554,6 +579,8 @@ def _write_shapes(run: Run, workdir: Path) -> None:
 
 
 def _note_start(workdir: Path, command: str, at_step: int) -> None:
-  """Adds how and with which versions the run was started, or went on, to `starts.jsonl`."""
+  """Adds how, when and with which versions the run was started, or went on, to `starts.jsonl`."""
+  date = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
+  start = {'step': at_step, 'date': date, 'command': command, **version.of_rlx(), **environment()}
   with (workdir / 'starts.jsonl').open('a') as file:
-    file.write(json.dumps({'step': at_step, 'command': command, **environment()}) + '\n')
+    file.write(json.dumps(start) + '\n')

@@ -1,23 +1,26 @@
 """Where the numbers of a run go: files that a resumed run continues byte for byte, and one live line.
 
 A workdir keeps what must be equal in a resumed and in an uninterrupted run (`metrics.jsonl`, `samples/`)
-apart from what cannot be (`timing.jsonl`: the wall clock). `tensorboard/` holds both, `members.jsonl` what
-each member of a population was evaluated at. `MetricsWriter` writes all of them, `read_metrics` reads the
-lines back, and `LiveLine` tells a person how far a run is.
+apart from what cannot be (`timing.jsonl`: the wall clock); `members.jsonl` has what each member of a
+population was evaluated at. `MetricsWriter` writes all of them and tells the trackers (`trackers.py`),
+`read_metrics` reads the lines back, and `LiveLine` tells a person how far a run is.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import contextlib
 import json
 import math
 import os
 import pathlib
 import re
-import struct
 import sys
 import time
 from typing import Any, TextIO
 
 import numpy as np
+
+from rlx.errors import ConfigError
+from rlx.run.trackers import Samples, Writer
 
 Path = str | os.PathLike[str]
 
@@ -31,28 +34,41 @@ class MetricsWriter:
   rows up to its step and never writes them again. Only one process of a run may hold a writer.
   """
 
-  def __init__(self, workdir: Path, *, resume_step: int):
+  def __init__(
+      self,
+      workdir: Path,
+      *,
+      resume_step: int,
+      trackers: Sequence[Writer] = (),
+      config: Mapping[str, Any] | None = None,
+      say: Callable[[str], None] = print,
+  ):
     """Opens the files and drops what lies after `resume_step`, the torn end of a killed run included.
 
     Args:
       workdir: created if missing.
       resume_step: step of the checkpoint that the run goes on from; -1 starts afresh.
+      trackers: told of whatever is written. One that fails is left out from there on.
+      config: of the run, for the trackers.
+      say: told of a tracker that fails.
     Raises:
       ValueError: a line before `resume_step` is not a row, so the file cannot be continued.
+      ConfigError: the package of a tracker is missing.
     """
     self._workdir = pathlib.Path(workdir)
     self._samples = self._workdir / 'samples'
     self._samples.mkdir(parents=True, exist_ok=True)
+    self._trackers, self._say = list(trackers), say
+    self._tell(lambda tracker: tracker.begin(self._workdir, config or {}, resume_step))
     _drop_later_samples(self._samples, resume_step)
     self._metrics = _RowFile(self._workdir / 'metrics.jsonl', resume_step)
     self._timing = _RowFile(self._workdir / 'timing.jsonl', resume_step)
-    self._events = _EventFile(self._workdir / 'tensorboard', resume_step)
     self._members = None  # only a population has any
     if (members := self._workdir / 'members.jsonl').exists():
       self._members = _RowFile(members, resume_step)
 
   def write(self, step: int, stage: str, metrics: Mapping[str, float]) -> None:
-    """Adds the deterministic numbers of a step to `metrics.jsonl` and TensorBoard.
+    """Adds the deterministic numbers of a step to `metrics.jsonl` and the trackers.
 
     A number that is exactly a float32 is written with the fewest digits that give this float32 back (0.1,
     not 0.10000000149011612). NaN and infinities, which JSON lacks, are the strings "nan", "inf", "-inf".
@@ -65,7 +81,7 @@ class MetricsWriter:
       ValueError: the step is not larger than the last one, or a metric is not one number.
     """
     self._metrics.append({'step': int(step), 'stage': stage}, metrics)
-    self._events.append(step, metrics)
+    self._tell(lambda tracker: tracker.write(int(step), metrics, ()))
 
   def write_members(self, step: int, stage: str, metrics: Mapping[str, np.ndarray]) -> None:
     """Adds the numbers of each member of a population [N] to `members.jsonl`; raises as `write` does."""
@@ -74,9 +90,9 @@ class MetricsWriter:
     self._members.append({'step': int(step), 'stage': stage}, metrics, ndim=1)
 
   def write_timing(self, step: int, metrics: Mapping[str, float]) -> None:
-    """Adds numbers that depend on the clock to `timing.jsonl` and TensorBoard; raises as `write` does."""
+    """Adds numbers that depend on the clock to `timing.jsonl` and the trackers; raises as `write` does."""
     self._timing.append({'step': int(step)}, metrics)
-    self._events.append(step, metrics)
+    self._tell(lambda tracker: tracker.write(int(step), metrics, ()))
 
   def write_samples(self, step: int, rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes `samples/step_<step>.jsonl` at once: it is there whole or not at all.
@@ -85,8 +101,9 @@ class MetricsWriter:
       step: as in `write`.
       rows: JSON-like mappings, in which NumPy scalars and arrays may stand for numbers and lists.
     """
-    text = ''.join(_json_line(_plain(row)) for row in rows)
-    write_atomically(self._samples / f'step_{step:08d}.jsonl', _encode(text))
+    rows: Samples = [_plain(row) for row in rows]
+    write_atomically(self._samples / f'step_{step:08d}.jsonl', _encode(''.join(map(_json_line, rows))))
+    self._tell(lambda tracker: tracker.write(int(step), {}, rows))
 
   def flush(self) -> None:
     """Hands every row to the operating system: from here on, killing the process loses nothing."""
@@ -96,9 +113,24 @@ class MetricsWriter:
   def close(self) -> None:
     for file in self._files():
       file.close()
+    self._tell(lambda tracker: tracker.close())
 
   def _files(self):
-    return [f for f in (self._metrics, self._timing, self._events, self._members) if f is not None]
+    return [f for f in (self._metrics, self._timing, self._members) if f is not None]
+
+  def _tell(self, what: Callable[[Writer], None]) -> None:
+    """Calls each tracker. A run must not die of a service that fails: its files have everything."""
+    for tracker in tuple(self._trackers):
+      try:
+        what(tracker)
+      except ConfigError:
+        raise
+      except Exception as error:  # of whatever kind: it is other people's program
+        self._trackers.remove(tracker)
+        with contextlib.suppress(Exception):
+          tracker.close()
+        why = f'{type(error).__name__}: {str(error).partition(chr(10))[0]}'
+        self._say(f'{type(tracker).__name__} fails and is told nothing more: {why}')
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -192,20 +224,25 @@ class LiveLine:
       tokens_per_second: float | None,
       env_steps_per_second: float | None,
       seconds_left: float | None,
+      then: Sequence[str] = (),
       force: bool = False,
   ) -> None:
     """Shows where the run is, unless the last update is too recent to be worth another.
 
     Args:
+      reward: left out where it is no number, such as before the first episode has ended.
       accuracy: held-out, as a fraction.
+      then: stages that come later and are not in `seconds_left`.
       force: show it in any case.
     """
     fields = [f'{stage}  {step:>{len(str(num_steps))}}/{num_steps}']
-    fields += [] if reward is None else [f'reward {reward:.2f}']
+    fields += [f'reward {reward:.2f}'] if _is_finite(reward) else []
     fields += [] if accuracy is None else [f'held-out {accuracy:.1%}'.replace('%', ' %')]
     speeds = {'tokens/s': tokens_per_second, 'env steps/s': env_steps_per_second}
     fields += [f'{format_count(x)} {unit}' for unit, x in speeds.items() if _is_finite(x) and x]
-    fields += [f'{format_seconds(seconds_left)} left'] if _is_finite(seconds_left) else []
+    if _is_finite(seconds_left):
+      later = f' of {stage}, then {", ".join(then)}' if then else ''
+      fields.append(f'{format_seconds(seconds_left)} left{later}')
     self._text = '  '.join(fields)
     if force or self._clock() - self._last_time >= self._seconds_between:
       self._show()
@@ -291,44 +328,6 @@ class _RowFile:
 
   def close(self) -> None:
     self._file.close()
-
-
-class _EventFile:
-  """A TensorBoard events file; earlier ones stay, TensorBoard forgets their steps after `resume_step`.
-
-  tensorboardX gives the protocol buffers and the checksum. Its `SummaryWriter` is left aside: `flush` does
-  not wait for its queue, one event a scalar is slow, and two starts in a second share one file.
-  """
-
-  def __init__(self, folder: pathlib.Path, resume_step: int):
-    from tensorboardX.proto import event_pb2, summary_pb2  # 0.2 s, only for those who write
-    from tensorboardX.record_writer import masked_crc32c
-
-    self._checksum = masked_crc32c
-    self._event, self._summary = event_pb2.Event, summary_pb2.Summary
-    folder.mkdir(exist_ok=True)
-    # TensorBoard reads the files of a folder in the order of their names.
-    self._file = (folder / f'events.out.tfevents.{time.time_ns()}').open('xb')
-    self._add(file_version='brain.Event:2')
-    start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-    self._add(step=resume_step + 1, session_log=start)
-
-  def append(self, step: int, metrics: Mapping[str, float]) -> None:
-    values = [self._summary.Value(tag=name, simple_value=float(x)) for name, x in metrics.items()]
-    self._add(step=int(step), summary=self._summary(value=values))
-
-  def flush(self) -> None:
-    self._file.flush()
-
-  def close(self) -> None:
-    self._file.close()
-
-  def _add(self, **fields: Any) -> None:
-    """One TFRecord: length, its checksum, the event, its checksum."""
-    event = self._event(wall_time=time.time(), **fields).SerializeToString()
-    length = struct.pack('<Q', len(event))
-    checksums = [struct.pack('<I', self._checksum(data)) for data in (length, event)]
-    self._file.write(length + checksums[0] + event + checksums[1])
 
 
 def _drop_later_lines(path: pathlib.Path, resume_step: int) -> int:

@@ -32,6 +32,15 @@ def test_a_target_begins_as_a_copy_of_what_it_follows():
   chex.assert_trees_all_equal(later.slow['target'], handed_on['critic'])
 
 
+def test_no_number_of_a_state_is_weakly_typed():
+  """One that is makes the second dispatch another program, which is compiled again."""
+  run = build(smoke('ppo_cartpole'))
+  with jax.set_mesh(run.mesh):
+    state = states.begin(run, 0, {}, 0)
+  weak = [path for path, x in jax.tree_util.tree_leaves_with_path(state) if getattr(x, 'weak_type', False)]
+  assert weak == []
+
+
 @pytest.mark.slow
 def test_a_run_writes_its_returns_and_goes_on_as_if_never_stopped(tmp_path):
   whole = train.train(smoke('ppo_cartpole'), tmp_path / 'whole', quiet=True, command='')

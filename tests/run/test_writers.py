@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rlx.run import writers
+from rlx.run import trackers, writers
 
 PROGRESS = {
     'stage': 'grpo',
@@ -31,13 +31,13 @@ PROGRESS = {
 
 def train(workdir, *, resume_step, stop):
   """Stands in for a run whose numbers are a function of the step; every second step has samples."""
-  writer = writers.MetricsWriter(workdir, resume_step=resume_step)
+  writer = writers.MetricsWriter(workdir, resume_step=resume_step, trackers=[trackers.tensorboard()])
   for step in range(resume_step + 1, stop + 1):
     metrics = {'reward/mean': np.float32(1 / (step + 1)), 'loss/total': np.float32(step) / 7}
     writer.write(step, 'sft' if step < 4 else 'grpo', metrics)
     writer.write_timing(step, {'time/seconds': 0.25})
     if step % 2 == 0:
-      writer.write_samples(step, [{'prompt': f'{step} + 1 =', 'reward': np.float32(0.1)}])
+      writer.write_samples(step, [{'split': 'train', 'prompt': f'{step} + 1 =', 'reward': np.float32(0.1)}])
   writer.close()
 
 
@@ -182,8 +182,8 @@ def test_tensorboard_forgets_what_a_resumed_run_does_again(tmp_path, torn_bytes)
 def test_a_killed_process_loses_nothing_that_it_flushed(tmp_path):
   program = f"""
 import os, signal
-from rlx.run import writers
-writer = writers.MetricsWriter({str(tmp_path)!r}, resume_step=-1)
+from rlx.run import trackers, writers
+writer = writers.MetricsWriter({str(tmp_path)!r}, resume_step=-1, trackers=[trackers.tensorboard()])
 for step in range(50):
   writer.write(step, 'sft', {{'a': 0.5}})
 writer.write_timing(49, {{'time/seconds': 1.0}})

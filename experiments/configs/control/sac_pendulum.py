@@ -64,6 +64,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'steps_per_dispatch': 250,  # in one program
       'samples': 0,  # there are no texts
       'headline': 'eval/episodes/return',
+      'writers': ('tensorboard',),
   }
   if arg.smoke:
     config.steps, config.log.steps_per_dispatch = 4, 2

@@ -50,5 +50,6 @@ def get_config(arg: str = '') -> ConfigDict:
       'steps_per_dispatch': 2 if arg.smoke else 20,
       'samples': 0,
       'headline': 'eval/game/first',
+      'writers': ('tensorboard',),
   }
   return config

@@ -82,6 +82,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'steps_per_dispatch': 2 if arg.smoke else 20,
       'samples': 0,  # there is no text
       'headline': 'eval/order/arrives',
+      'writers': ('tensorboard',),
   }
   return config
 

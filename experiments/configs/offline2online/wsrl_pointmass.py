@@ -104,6 +104,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'steps_per_dispatch': 250,  # in one program
       'samples': 0,  # there are no texts
       'headline': 'eval/episodes/return',
+      'writers': ('tensorboard',),
   }
   if arg.smoke:
     smoke(config)

@@ -123,6 +123,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
       'steps_per_dispatch': 20,  # in one program
       'samples': 8,  # rows
       'headline': 'eval/held_out/accuracy',
+      'writers': ('tensorboard',),
   }
   if arg.smoke:
     _shrink(config)

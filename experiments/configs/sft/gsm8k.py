@@ -98,6 +98,7 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
       'steps_per_dispatch': 10,  # in one program
       'samples': 4,  # rows
       'headline': 'eval/held_out/nll',  # nats a token
+      'writers': ('tensorboard',),
   }
   if arg.smoke:
     shrink(config)

@@ -40,7 +40,7 @@ def begin(env: Environment, key: Key, num_envs: int) -> Agents:
   names = ('return', 'length', *new.info)
   return Agents(
       states=states, observations=observations, returns=jnp.zeros(num_envs), lengths=jnp.zeros(num_envs),
-      finished={name: jnp.full(num_envs, jnp.nan) for name in names},
+      finished={name: jnp.full(num_envs, jnp.nan, jnp.float32) for name in names},
   )
 
 
