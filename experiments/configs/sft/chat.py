@@ -12,11 +12,12 @@ EPYC).
 from ml_collections import ConfigDict
 
 from rlx.experiments.configs.sft import gsm8k
+from rlx.experiments.data import FOLDER
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of `sft/gsm8k.py`."""
-  data = 'experiments/data/chats'
+  data = f'{FOLDER}/chats'
   config = gsm8k.get_config(arg, train=f'{data}_train.jsonl', held_out=f'{data}_test.jsonl')
   config.task.columns = ConfigDict()  # `messages`, as it is in the file
   config.task.max_prompt_tokens = 512
