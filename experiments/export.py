@@ -1,9 +1,8 @@
 """`rlx export --workdir=DIR --output=DIR`: the policy of a run as a Hugging Face directory."""
 
-import argparse
 from pathlib import Path
 
-from rlx.experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 
 
 def main(argv: list[str]) -> int:
@@ -29,9 +28,9 @@ def main(argv: list[str]) -> int:
   return EXIT_DONE
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='rlx export', allow_abbrev=False,
+def _parser() -> Parser:
+  parser = Parser(
+      prog='rlx export',
       description='Writes OUTPUT/model (and OUTPUT/adapter of a LoRA run) from the newest checkpoint.',
   )
   parser.add_argument('--workdir', required=True, metavar='DIR', help='of the run, finished or not')
