@@ -1,6 +1,6 @@
 """`rlx sweep --config=FILE --workdir=DIR --space.key=RANGE ...`: many runs of a config, and a table a factor.
 
-    rlx sweep --config=experiments/configs/quickstart/arithmetic.py --workdir=runs/sweep --trials=12 \\
+    rlx sweep --config=quickstart/arithmetic --workdir=runs/sweep --trials=12 \\
         --space.optimizer.learning_rate=3e-4..3e-3:log --space.algorithm.clip_high=0.2,0.28
 
 Optuna chooses the values and keeps what came of them in a journal file; submitit runs the trials, on this

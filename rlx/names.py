@@ -55,7 +55,7 @@ def resolve(name: str, *packages: str) -> Callable:
 def _not_found(folders, function: str, packages) -> str:
   """Why, and the nearest name that there is."""
   if folders and _is_missing(folders[0]) and not any(_is_below(folders[0], package) for package in packages):
-    return f'no package {folders[0]!r} is installed or found by PYTHONPATH'
+    return f'no package {folders[0]!r} is installed, or in a folder of the module path'
   known = [name for package in packages for name in definitions(package)]
   return f'there is no function {function!r} below {" or ".join(packages)}{did_you_mean(function, known)}'
 

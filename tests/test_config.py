@@ -67,7 +67,7 @@ def test_overrides_keep_types():
         (['decoding.sampler=cdf'], "need 'gumbel' or 'inverse_cdf'"),
         (['models.policy.attention=flash'], "attention='flash' is not one of"),
         (['algorithm.name=grop'], "did you mean 'grpo'?"),
-        (['algorithm.name=yours.mine'], "no package 'yours' is installed or found by PYTHONPATH"),
+        (['algorithm.name=yours.mine'], "no package 'yours' is installed, or in a folder"),
         (['optimizer.name=sgd'], "no function 'sgd'"),
         (['algorithm.name=rloo'], "config.algorithm has ['clip_high', 'clip_low'"),
         (['task.name=sorting'], "config.task has ['max_operand', 'min_operand', 'operators']"),

@@ -1,6 +1,6 @@
 """Programming problems in the form of HumanEval: SFT on solutions, then GRPO with unit tests in a sandbox.
 
-    rlx --config=experiments/configs/code/humaneval_grpo.py:model=DIR,train=F,held_out=F --workdir=runs/code
+    rlx --config=code/humaneval_grpo:model=DIR,train=F,held_out=F --workdir=runs/code
 
 Rows have `prompt`, `canonical_solution`, `test`, `entry_point`. HumanEval itself is a test set: to train on a
 part of it is a trial of the pipeline, not a result. The sandbox needs bubblewrap (`apt install bubblewrap`).

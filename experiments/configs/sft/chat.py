@@ -1,6 +1,6 @@
 """Supervised fine-tuning on conversations: rows of `messages`, rendered by the model's own chat template.
 
-    rlx --config=experiments/configs/sft/chat.py:model=DIR,train=FILE,held_out=FILE --workdir=runs/chat
+    rlx --config=sft/chat:model=DIR,train=FILE,held_out=FILE --workdir=runs/chat
 
 Only what the assistant says is learned, its end-of-turn token included.
 

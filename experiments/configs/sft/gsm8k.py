@@ -1,6 +1,6 @@
 """Supervised fine-tuning of a Hugging Face model on the solutions of GSM8K, or on other completions.
 
-    rlx --config=experiments/configs/sft/gsm8k.py:model=DIR,train=FILE,held_out=FILE --workdir=runs/sft
+    rlx --config=sft/gsm8k:model=DIR,train=FILE,held_out=FILE --workdir=runs/sft
 
 `model` is a Hugging Face directory (`rlx init-model` makes a random one); `train` and `held_out` are GSM8K's
 JSONL files, rows of `question` and `answer`. Data: Cobbe et al., 2021, https://arxiv.org/abs/2110.14168.
