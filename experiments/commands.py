@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
   """
 
   def __init__(self, *args, free: tuple[str, ...] = (), **options):
-    """As `ArgumentParser`; options that begin with one of `free` are not this parser's to know."""
+    """As `ArgumentParser`; options that begin with one of `free` are not its to know: NAME=VALUE."""
     super().__init__(*args, allow_abbrev=False, **options)
     self._free = free
 
@@ -53,7 +53,10 @@ class Parser(argparse.ArgumentParser):
 
   def _check(self, word: str) -> None:
     known = [option for action in self._actions for option in action.option_strings]
-    option = word.partition('=')[0]
-    if option.startswith('--') and option not in known and not option.startswith(self._free):
+    option, equals, _ = word.partition('=')
+    if option.startswith(self._free):
+      if not equals:
+        raise CommandError(f'{word!r} is not understood; it is written {option}=VALUE')
+    elif option.startswith('--') and option not in known:
       hint = did_you_mean(option, known) or f'; see {self.prog} --help'
       raise CommandError(f'{word!r} is not understood{hint}')

@@ -82,7 +82,10 @@ def _train(argv: list[str]) -> int:
     raise CommandError('--config=NAME is missing: what to train; see rlx --help and rlx list configs')
   config = configs.load(arguments.config)
   for argument in rest:
-    configs.override(config, *_override(argument))
+    if not argument.startswith('--config.'):
+      raise CommandError(f'{argument!r} is not understood; see rlx --help')
+    name, _, value = argument.removeprefix('--config.').partition('=')
+    configs.override(config, name, value)
   return _run(arguments, config, argv)
 
 
@@ -189,13 +192,6 @@ def _configs() -> list[str]:
   from rlx import config as configs
 
   return list(configs.names())
-
-
-def _override(argument: str) -> tuple[str, str]:
-  name, equals, value = argument.partition('=')
-  if not equals:
-    raise CommandError(f'{argument!r} is not understood; a value of the config is set by --config.KEY=VALUE')
-  return name.removeprefix('--config.'), value
 
 
 def _use_compilation_cache() -> None:
