@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-parity lint docs
+.PHONY: demo test test-part test-slow test-parity lint docs
 
 # One virtual environment for everything, made once and again when the requirements change.
 $(VENV)/installed: setup.cfg pyproject.toml
@@ -17,12 +17,18 @@ $(VENV)/installed-parity: $(VENV)/installed
 	touch $@
 
 demo: $(VENV)/installed
-	$(BIN)/rlx --config=experiments/configs/quickstart/arithmetic.py --workdir=runs/quickstart
+	$(BIN)/rlx --config=quickstart/arithmetic --workdir=runs/quickstart
 
 # With a flag that halves the time of compiling, where jaxlib knows it. Slow tests learn for long: they run as a
 # user's programs do.
 test: $(VENV)/installed
 	XLA_FLAGS="$$($(BIN)/python tests/xla_flags.py)" $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not parity'
+
+# A few minutes of it, for another Python: make test-part PYTHON=python3.13 VENV=.venv-3.13
+test-part: $(VENV)/installed
+	XLA_FLAGS="$$($(BIN)/python tests/xla_flags.py)" $(BIN)/pytest --numprocesses 2 --dist loadfile -m 'not slow and not parity' \
+	  tests/test_package.py tests/test_commands.py tests/test_config.py tests/test_launch.py tests/test_step.py \
+	  tests/test_types.py tests/losses tests/advantages tests/data
 
 test-slow: $(VENV)/installed
 	$(BIN)/pytest -m 'slow and not parity'

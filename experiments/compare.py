@@ -5,14 +5,13 @@ the members of a population), with its 95 % bootstrap interval where there are a
 `compare.png` and `compare.md`, which says how the configs differ, and prints the latter.
 """
 
-import argparse
 import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 
-from rlx.experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 
 TRAIN_STEPS = 'train steps'
 _OF_SEEDS = ('seed', 'population')  # what may differ within a line
@@ -181,9 +180,9 @@ def draw(lines: list[Line], metric: str, against: str, path: Path) -> None:
   path.write_bytes(style.image(figure))
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='rlx compare', allow_abbrev=False,
+def _parser() -> Parser:
+  parser = Parser(
+      prog='rlx compare',
       description='Learning curves of runs, and how their configs differ.',
   )
   parser.add_argument('runs', nargs='+', metavar='RUN', help='working directories')

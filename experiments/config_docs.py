@@ -6,8 +6,8 @@
 import ast
 from pathlib import Path
 
+from rlx.experiments import catalogue
 from rlx.run import build, learning
-from rlx.run.parts import PACKAGES
 
 ROOT = Path(__file__).parent.parent
 HEADER = """\
@@ -87,23 +87,6 @@ LEARNER = {
     'trained': 'what it moves',
     'every': 'it takes a step at every nth train step',
 }
-PARTS = {
-    'task': 'problems of a text run',
-    'env': 'what a control run acts in',
-    'data': 'recorded rows',
-    'rollout': 'where batches come from',
-    'reward': 'what rows are worth',
-    'decoding': 'how language models speak: `max_tokens, min_tokens, temperature, top_k, top_p, sampler`',
-    'score': 'how rows are scored: `chunk_tokens, packed_columns, packed_rows, share_prompts`',
-}
-# Section -> what its functions return, by the annotation.
-KINDS = {
-    'models': ('Model', 'LanguageModel', 'Network', 'Policy', 'GreedyPolicy', 'Recurrent'),
-    'rollout': ('StatefulRollout',), 'reward': ('Annotate', 'HostReward'), 'stop': ('StopRule',), 'evals': ('Evaluation',),
-    'optimizer': ('optax.GradientTransformation',), 'task': ('Task', 'Dataset'), 'env': ('Environment',),
-    'data': ('Batch',),
-}
-NO_PARTS = ('Any', 'Callable', 'jax.Array', 'Key', 'str', 'int', 'float')  # how their annotations begin
 TITLES = {
     'models': 'Kinds of models', 'rollout': 'Rollouts', 'reward': 'Rewards', 'evals': 'Evaluations',
     'optimizer': 'Optimizers', 'stop': 'Stop rules', 'task': 'Tasks', 'env': 'Environments', 'data': 'Recorded rows',
@@ -126,11 +109,11 @@ def text() -> str:
   lines += ['`learners` takes the place of `algorithm`, `updates`, `optimizer` and `trained`: `order`, the names of']
   lines += ['the learners in the order of their steps; `shared`, the models that several of them train; and of each:']
   lines += ['', '| section | what |', '|---|---|', *_rows(LEARNER)]
-  lines += ['', 'It may have a `rollout`, `data` or `reward` of its own.', '', '## Parts', '', '| section | what |', '|---|---|', *_rows(PARTS)]
+  lines += ['', 'It may have a `rollout`, `data` or `reward` of its own.', '', '## Parts', '', '| section | what |', '|---|---|', *_rows(catalogue.PARTS)]
   lines += ['', "A stage of a name of its own may leave out `task` and `env`: it then has the run's."]
-  for section, kinds in KINDS.items():
+  for section in catalogue.KINDS:
     lines += ['', f'## {TITLES[section]}', '', '| name | what | asks for | numbers |', '|---|---|---|---|']
-    lines += _functions(section, kinds)
+    lines += [_row(name, node) for name, node in catalogue.functions(section).items()]
   return '\n'.join(lines) + '\n' + OLDER
 
 
@@ -138,35 +121,12 @@ def _rows(described) -> list[str]:
   return [f'| `{name}` | {what} |' for name, what in described.items()]
 
 
-def _functions(section: str, kinds) -> list[str]:
-  """A row for each function that a section can name: sorted by module, as the sources have them."""
-  found = {}
-  for package in PACKAGES[section]:
-    folder = ROOT / package.replace('.', '/')
-    for path in sorted(folder.rglob('*.py')) or [folder.with_suffix('.py')]:
-      for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.FunctionDef) and _is_one(node, kinds):
-          found[f'{path.stem}.{node.name}'] = node
-  return [_row(name, node) for name, node in found.items()]
-
-
-def _is_one(node: ast.FunctionDef, kinds) -> bool:
-  """Whether a function makes such a part, and asks for parts alone: no function, no arrays."""
-  returns = set(ast.unparse(node.returns).split(' | ')) if node.returns else set()
-  asks = [(a.arg, ast.unparse(a.annotation) if a.annotation else '') for a in node.args.args]
-  parts = all(kind and not kind.startswith(NO_PARTS) or name in PARTS for name, kind in asks)
-  public = not node.name.startswith('_') and bool(ast.get_docstring(node))
-  return public and parts and bool(returns & set(kinds))
-
-
 def _row(name: str, node: ast.FunctionDef) -> str:
-  module, function = name.split('.')
   asks = ', '.join(f'`{a.arg}`' for a in node.args.args)
   numbers = ', '.join(f'`{a.arg}`' for a in node.args.kwonlyargs)
   numbers += f'`**{node.args.kwarg.arg}`' if node.args.kwarg else ''
-  what = ast.get_docstring(node).split('\n\n')[0].replace('\n', ' ').replace('|', '\\|')
-  called = function if module == function else name
-  return f'| `{called}` | {what} | {asks} | {numbers} |'
+  what = catalogue.paragraph(ast.get_docstring(node)).replace('|', '\\|')
+  return f'| `{catalogue.short(name)}` | {what} | {asks} | {numbers} |'
 
 
 if __name__ == '__main__':

@@ -1,6 +1,6 @@
 """What the control configs reach: a table of task, steps, seconds, and the returns of ten seeds.
 
-    python -m rlx.experiments.control_table experiments/configs/control/ppo_cartpole.py ...
+    python -m rlx.experiments.control_table control/ppo_cartpole ...
 
 Runs each config with `population.size=10`, all seeds in one program, without writing a run, and prints a row
 of `docs/control.md`: interquartile mean of the seeds' last evaluation with its 95 % bootstrap interval, the

@@ -3,7 +3,6 @@
 `rlx evaluate --workdir=DIR` measures a run instead, with its own evaluations: `evaluate_run.py`.
 """
 
-import argparse
 import ast
 import json
 from pathlib import Path
@@ -11,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from rlx.experiments import evaluate_run
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 from rlx.experiments.generate import add_model_options, add_sampling_options
-from rlx.experiments.launch import EXIT_DONE, CommandError
 
 
 def main(argv: list[str]) -> int:
@@ -152,9 +151,9 @@ def _reward_arguments(arguments) -> dict:
   return values
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='rlx evaluate', allow_abbrev=False,
+def _parser() -> Parser:
+  parser = Parser(
+      prog='rlx evaluate',
       description='Samples every problem of a file and scores the samples with a reward function.',
       epilog='Of a run: rlx evaluate --workdir=DIR [--eval=NAME] [--step=N], which has --help as well.',
   )

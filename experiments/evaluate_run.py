@@ -1,12 +1,11 @@
 """`rlx evaluate --workdir=DIR`: the evaluations of a run, language or control, made from its checkpoint."""
 
-import argparse
 from collections.abc import Iterable
 import json
 from pathlib import Path
 
 from rlx.experiments import look
-from rlx.experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 
 
 def main(argv: list[str]) -> int:
@@ -51,9 +50,9 @@ def _override(config, overrides: Iterable[tuple[str, str]]) -> None:
         section.every = config.log.steps_per_dispatch
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='rlx evaluate', allow_abbrev=False,
+def _parser() -> Parser:
+  parser = Parser(
+      prog='rlx evaluate', free=('--config.',),
       description='Makes the evaluations of a run from its checkpoint. Any value of its config can be set, '
       'and evaluations added: --config.evals.many="{\'name\': \'episodes\', \'episodes\': 999, ..}"',
   )

@@ -3,11 +3,10 @@
 Of language a Hugging Face directory; of control the parameters, and the policy as a function for jax alone.
 """
 
-import argparse
 from pathlib import Path
 
 from rlx.experiments import look
-from rlx.experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 
 
 def main(argv: list[str]) -> int:
@@ -34,9 +33,9 @@ def main(argv: list[str]) -> int:
   return EXIT_DONE
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='rlx export', allow_abbrev=False,
+def _parser() -> Parser:
+  parser = Parser(
+      prog='rlx export',
       description='Writes, from a checkpoint, OUTPUT/model (and OUTPUT/adapter of a LoRA run), or of control '
       'OUTPUT/policy: params.safetensors, and policy.stablehlo for jax.export.',
   )

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from rlx.experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 
 
 def main(argv: list[str]) -> int:
@@ -38,10 +38,8 @@ def main(argv: list[str]) -> int:
   return EXIT_DONE
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='rlx generate', allow_abbrev=False, description='Completions of prompts, or of the lines of stdin.'
-  )
+def _parser() -> Parser:
+  parser = Parser(prog='rlx generate', description='Completions of prompts, or of the lines of stdin.')
   add_model_options(parser)
   add_sampling_options(parser, max_tokens=128, temperature=0.0)
   parser.add_argument('--prompt', action='append', metavar='TEXT', help='may be repeated')

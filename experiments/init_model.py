@@ -15,6 +15,7 @@ from typing import Any
 
 from rlx.data.rows import read_rows
 from rlx.data.tokenizer import INSTALL
+from rlx.experiments.commands import Parser
 
 END_OF_TEXT, TURN_START, TURN_END = SPECIAL = ('<|endoftext|>', '<|im_start|>', '<|im_end|>')
 CHATML = (
@@ -45,9 +46,9 @@ def main(argv: Sequence[str]) -> int:
   return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='rlx init-model', allow_abbrev=False,
+def _parser() -> Parser:
+  parser = Parser(
+      prog='rlx init-model',
       description='Write a small random model with a tokenizer of its own as a Hugging Face directory.',
       formatter_class=argparse.ArgumentDefaultsHelpFormatter,
   )

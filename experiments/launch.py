@@ -1,9 +1,12 @@
-"""`rlx --config=FILE --workdir=DIR [--config.key=value ...]`: a config becomes a run.
+"""`rlx --config=NAME --workdir=DIR [--config.key=value ...]`: a config becomes a run.
 
 Beside it: `rlx init-model` writes a random Hugging Face directory to try things with, `rlx generate` talks to
 one, `rlx evaluate` measures one, or a run, `rlx play` shows what a run's policy does, `rlx report` draws a
 run that is at work, `rlx export` writes what others can load of it, `rlx make-dataset` writes transitions to
-learn from offline, `rlx sweep` makes many runs, `rlx compare` draws their curves. Each has `--help`.
+learn from offline, `rlx sweep` makes many runs, `rlx compare` draws their curves; `rlx list` and `rlx show`
+say what there is. Each has `--help`, and is a module of this folder with a `main(argv)`.
+
+The working folder is on the module path, so that a config can name functions of yours.
 
 Exit codes: 0 done; 75 stopped by a signal and saved, start the same command again; 2 the command or the
 config is wrong, do not retry. Anything else is a crash.
@@ -15,37 +18,73 @@ import os
 from pathlib import Path
 import sys
 
-EXIT_DONE, EXIT_DO_NOT_RETRY, EXIT_REQUEUE = 0, 2, 75
+import rlx
+from rlx.errors import ConfigError, did_you_mean
+from rlx.experiments import catalogue, look
+from rlx.experiments.commands import EXIT_DO_NOT_RETRY, EXIT_DONE, EXIT_REQUEUE, CommandError, Parser
 
-# Modules of experiments/.
+# Modules of experiments/, whose first line says what they do.
 COMMANDS = (
-    'init-model', 'generate', 'evaluate', 'play', 'report', 'export', 'make-dataset', 'sweep', 'compare'
+    'init-model', 'generate', 'evaluate', 'play', 'report', 'export', 'make-dataset', 'sweep', 'compare',
+    'list', 'show',
 )
+WITHOUT_JAX = ('list', 'show')
 
 
 def main(argv: list[str] | None = None) -> int:
   """Runs a command line; returns the exit code."""
   argv = sys.argv[1:] if argv is None else argv
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
-  _use_compilation_cache()
-  from rlx.errors import ConfigError  # after the environment is set: these import jax
-
+  if os.getcwd() not in sys.path:
+    sys.path.append(os.getcwd())
+  if '_ARGCOMPLETE' in os.environ:
+    argv = _line_to_complete()
   try:
-    if argv and argv[0] in COMMANDS:
-      return importlib.import_module(f'rlx.experiments.{argv[0].replace("-", "_")}').main(argv[1:])
-    return _train(argv)
+    return _command(argv)
   except (ConfigError, CommandError) as error:
     print(f'rlx: {error}', file=sys.stderr)
     return EXIT_DO_NOT_RETRY
 
 
+def _command(argv: list[str]) -> int:
+  """Dispatches; a line that begins with an option trains."""
+  name, rest = (argv[0], argv[1:]) if argv and not argv[0].startswith('-') else ('train', argv)
+  if name == 'train':
+    return _train(rest)
+  if name not in COMMANDS:
+    hint = did_you_mean(name, ('train', *COMMANDS)) or '; see rlx --help'
+    raise CommandError(f'there is no command {name!r}{hint}')
+  if name not in WITHOUT_JAX:
+    _use_compilation_cache()
+  return importlib.import_module(_module(name)).main(rest)
+
+
+def _module(command: str) -> str:
+  return f'rlx.experiments.{command.replace("-", "_")}'
+
+
+def _line_to_complete() -> list[str]:
+  """The words of a line in the shell where they are a command's own, whose parser knows what can follow."""
+  words = os.environ['COMP_LINE'][: int(os.environ['COMP_POINT'])].split(' ')[1:]
+  if words[0] not in ('train', *COMMANDS) or len(words) == 1:
+    return []
+  os.environ['_ARGCOMPLETE'] = '2'  # the first word that is the command's own
+  return words
+
+
 def _train(argv: list[str]) -> int:
   from rlx import config as configs
 
-  arguments, rest = _parser().parse_known_args(argv)
+  parser = _parser()
+  parser.complete()
+  arguments, rest = parser.parse_known_args(argv)
+  if arguments.command:
+    raise CommandError(f'{arguments.command!r} is a command: it comes first, rlx {arguments.command} ...')
+  if not arguments.config:
+    raise CommandError('--config=NAME is missing: what to train; see rlx --help and rlx list configs')
   config = configs.load(arguments.config)
-  for argument in rest:
-    configs.override(config, *_override(argument))
+  for path, text in look.overrides(rest):
+    configs.override(config, path, text)
   return _run(arguments, config, argv)
 
 
@@ -63,6 +102,7 @@ def _run(arguments, config, argv) -> int:
     raise configs.ConfigError('--workdir=DIR is missing: where the run writes, and resumes from')
   from rlx.run import train
 
+  _use_compilation_cache()
   command = 'rlx ' + ' '.join(argv)
   try:
     outcome = train.train(config, arguments.workdir, quiet=arguments.quiet, command=command)
@@ -125,35 +165,33 @@ def _transcript(row, *, characters: int = 60) -> str:
   return f'{prompt}{completion} ({"right" if row["correct"] else wrong})'
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='rlx',
-      allow_abbrev=False,
+def _parser() -> Parser:
+  parser = Parser(
+      prog='rlx', free=('--config.',), formatter_class=argparse.RawDescriptionHelpFormatter,
       description='Train from a config. Any value of it can be set: --config.algorithm.clip_high=0.28',
+      epilog='Exit codes: 0 done, 75 stopped and saved (start it again), 2 wrong input (do not).',
   )
+  parser.add_argument('--version', action='version', version=f'rlx {rlx.__version__}')
   parser.add_argument(
-      '--config', required=True, metavar='FILE[:ARG]', help='a Python file with get_config(arg)'
-  )
+      '--config', metavar='NAME[:ARG]', help='quickstart/arithmetic:smoke, or a file with get_config(arg)'
+  ).completer = lambda **_: _configs()
   parser.add_argument('--workdir', metavar='DIR', help='where the run writes, and resumes from')
   parser.add_argument('--dry_run', action='store_true', help='print sizes and FLOPs, and run nothing')
   parser.add_argument('--quiet', action='store_true', help='print errors only')
+  commands = parser.add_subparsers(
+      title='commands', dest='command', metavar='COMMAND', parser_class=argparse.ArgumentParser
+  )
+  commands.add_parser('train', help='a config becomes a run; `rlx --config=..` is short for it')
+  for name in COMMANDS:
+    source = Path(__file__).with_name(f'{_module(name).rpartition(".")[2]}.py')
+    commands.add_parser(name, help=catalogue.what(catalogue.docstring(source)))
   return parser
 
 
-def _override(argument: str) -> tuple[str, str]:
-  from rlx.errors import ConfigError
+def _configs() -> list[str]:
+  from rlx import config as configs
 
-  name, equals, value = argument.partition('=')
-  if not name.startswith('--config.') or not equals:
-    raise ConfigError(
-        f'{argument!r} is not understood; options are --config, --workdir, --dry_run, --quiet '
-        'and --config.key=value'
-    )
-  return name.removeprefix('--config.'), value
-
-
-class CommandError(ValueError):
-  """A command that cannot run: one line with the value, the limit and what to do."""
+  return list(configs.names())
 
 
 def _use_compilation_cache() -> None:

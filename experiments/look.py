@@ -3,24 +3,29 @@
 import argparse
 from collections.abc import Sequence
 
-from rlx.experiments.launch import CommandError
+from rlx.experiments.commands import CommandError, Parser
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
+def add_run_options(parser: Parser) -> None:
   """Which run, and when."""
   parser.add_argument('--workdir', required=True, metavar='DIR', help='of the run, at work or finished')
   parser.add_argument('--step', type=int, metavar='N', help='of the checkpoint; by default the newest')
 
 
-def parse(
-    parser: argparse.ArgumentParser, argv: Sequence[str]
-) -> tuple[argparse.Namespace, list[tuple[str, str]]]:
-  """The arguments of a command, and `(path, text)` of every `--config.path=text`."""
+def parse(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, list[tuple[str, str]]]:
+  """The arguments of a command, and `(path, text)` of every `--config.path=text`; `free` of its parser."""
   arguments, rest = parser.parse_known_args(argv)
-  overrides = []
-  for argument in rest:
-    name, equals, text = argument.partition('=')
-    if not name.startswith('--config.') or not equals:
-      raise CommandError(f'{argument!r} is not understood; {parser.prog} --help names the options')
-    overrides.append((name.removeprefix('--config.'), text))
-  return arguments, overrides
+  return arguments, overrides(rest)
+
+
+def overrides(words: Sequence[str]) -> list[tuple[str, str]]:
+  """`(path, text)` of every `--config.path=text`.
+
+  Raises:
+    CommandError: a word is something else.
+  """
+  for word in words:
+    if not word.startswith('--config.'):
+      raise CommandError(f'{word!r} is not understood; see --help')
+  parts = [word.removeprefix('--config.').partition('=') for word in words]
+  return [(path, text) for path, _, text in parts]

@@ -5,10 +5,9 @@ at its best), or `replay` (what the replay store of a run remembers). In D4RL's 
 of a run that was stopped early, *medium-replay* is `replay` of it, *expert* is `sampled` of a finished one.
 """
 
-import argparse
 from pathlib import Path
 
-from rlx.experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 
 SOURCES = ('random', 'sampled', 'mode', 'replay')
 
@@ -108,9 +107,9 @@ def _remembered(world, workdir):
   return rows
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='rlx make-dataset', allow_abbrev=False,
+def _parser() -> Parser:
+  parser = Parser(
+      prog='rlx make-dataset',
       description='Writes what a policy does in an environment, or what a run remembers, as one file.',
   )
   parser.add_argument('--config', metavar='FILE[:ARG]', help='a config with the environment, for random')

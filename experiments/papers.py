@@ -7,6 +7,8 @@ import ast
 from pathlib import Path
 import re
 
+from rlx.experiments import catalogue
+
 ROOT = Path(__file__).parent.parent
 HEADER = """\
 # Papers
@@ -42,7 +44,6 @@ and resume to the bit (`tests/control`); those that no probe fits are tried by t
 | algorithm | what | source | config | result | check |
 |---|---|---|---|---|---|
 """
-PRESET_FILES = ('presets', 'trees')
 CONTROL_FOLDERS = ('control', 'offline', 'offline2online')  # of the configs
 CONFIGS = """
 ## Papers that need no algorithm of their own
@@ -56,64 +57,44 @@ They differ by a number, or by where the data come from.
 
 def table() -> str:
   """The text of `docs/papers.md`."""
-  configs = {path: path.read_text() for path in sorted((ROOT / 'experiments/configs').rglob('*.py'))}
+  configs = catalogue.configs()
   checks = {path: path.read_text() for path in sorted((ROOT / 'tests/papers').glob('test_*.py'))}
-  paths = sorted((ROOT / 'rlx/algorithms').glob('[a-z]*.py'))
-  paths = [path for path in paths if path.stem not in PRESET_FILES]
   of_control = {path: text for path, text in configs.items() if path.parent.name in CONTROL_FOLDERS}
   of_language = {path: text for path, text in configs.items() if path not in of_control}
-  algorithms, control = _docstrings(paths), _docstrings((ROOT / 'rlx/algorithms/control').glob('[a-z]*.py'))
+  algorithms, control, presets = catalogue.algorithms(), catalogue.control(), catalogue.presets()
   text = HEADER + ''.join(_algorithm(path, doc, of_language, checks) for path, doc in algorithms.items())
-  text += PRESETS + ''.join(_preset(node, of_language, checks) for node in _presets())
+  text += PRESETS + ''.join(_preset(node, of_language, checks) for node in presets)
   text += CONTROL + ''.join(_algorithm(path, doc, of_control, checks) for path, doc in control.items())
-  known = ' '.join([*algorithms.values(), *control.values(), *map(ast.get_docstring, _presets())])
+  known = ' '.join([*algorithms.values(), *control.values(), *map(ast.get_docstring, presets)])
   text += CONFIGS
   for path, source in configs.items():
     paper = re.search(r'Paper: (https?://[^\s,;)]+)', source)
     if paper and (url := paper.group(1).rstrip('.')) not in known:
       text += _row(
-          f'[{path.stem}]({_link(path)})', _what(ast.get_docstring(ast.parse(source))), url, _result(source),
-          _checks(url, checks),
+          f'[{path.stem}]({_link(path)})', catalogue.what(catalogue.docstring(path)), url,
+          catalogue.result(source), _checks(url, checks),
       )
   return text
 
 
-def _docstrings(paths) -> dict[Path, str]:
-  return {path: ast.get_docstring(ast.parse(path.read_text())) for path in sorted(paths)}
-
-
 def _algorithm(path, docstring, configs, checks) -> str:
-  urls = _urls(docstring)
+  urls = catalogue.urls(docstring)
   return _row(
-      f'[{path.stem}]({_link(path)})', _what(docstring), ' '.join(urls), *_runs(path.stem, configs),
+      f'[{path.stem}]({_link(path)})', catalogue.what(docstring), ' '.join(urls), *_runs(path.stem, configs),
       _checks_of(path.stem, urls, checks),
   )
 
 
 def _runs(algorithm: str, configs) -> tuple[str, str]:
   """The configs that choose an algorithm, and their results."""
-  using = [path for path, text in configs.items() if _names(text, algorithm)]
+  using = [path for path, text in configs.items() if catalogue.chooses(text, algorithm)]
   links = '<br>'.join(f'[{path.stem}]({_link(path)})' for path in using)
-  return links or 'none yet', '<br>'.join(_result(configs[path]) for path in using)
-
-
-def _names(text: str, algorithm: str) -> bool:
-  """Whether a config's source chooses an algorithm: by its name, or by a function of its file."""
-  name = rf'(?:[\w.]+\.)?{algorithm}(?:\.\w+)?'
-  by_update = rf"algorithm\.update\(\s*name='{algorithm}'"
-  by_assignment = rf"algorithm\.name(?:, [\w.]+)? = '{algorithm}'"
-  return bool(re.search(rf"'name': '{name}'|{by_update}|{by_assignment}", text))
-
-
-def _presets() -> list[ast.FunctionDef]:
-  trees = [ast.parse((ROOT / f'rlx/algorithms/{file}.py').read_text()) for file in PRESET_FILES]
-  functions = [node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
-  return [node for node in functions if not node.name.startswith('_')]
+  return links or 'none yet', '<br>'.join(catalogue.result(configs[path]) for path in using)
 
 
 def _preset(node, configs, checks) -> str:
   docstring = ast.get_docstring(node)
-  urls = _urls(docstring)
+  urls = catalogue.urls(docstring)
   found = _checks_of(node.name, urls, checks)
   runs = _runs(node.name, configs)
   return _row(f'`{node.name}`', docstring.splitlines()[0], ' '.join(urls), *runs, found)
@@ -137,19 +118,6 @@ def _checks(url: str, checks) -> str:
 
 def _link(path: Path) -> str:
   return f'../{path.relative_to(ROOT)}'
-
-
-def _what(docstring: str) -> str:
-  return docstring.splitlines()[0].partition(': ')[2]
-
-
-def _urls(docstring: str) -> list[str]:
-  return list(dict.fromkeys(url.rstrip('.') for url in re.findall(r'https?://[^\s,;)]+', docstring)))
-
-
-def _result(text: str) -> str:
-  found = re.search(r'Result: (.*?)(?:\n\s*\n|""")', text, re.DOTALL)
-  return ' '.join(found.group(1).split()) if found else 'not recorded'
 
 
 if __name__ == '__main__':

@@ -1,13 +1,12 @@
 """`rlx play --workdir=DIR`: what a run's policy does, as a moving picture, or what its model writes."""
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rlx.experiments import look
-from rlx.experiments.launch import EXIT_DONE, CommandError
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 
 PAUSE = 8  # frames that the last picture of an episode stays
 
@@ -110,9 +109,9 @@ def _write_transcripts(opened, arguments) -> None:
     print(f'{row["prompt"]}{row["completion"]}\n  ({mark})')
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='rlx play', allow_abbrev=False,
+def _parser() -> Parser:
+  parser = Parser(
+      prog='rlx play', free=('--config.',),
       description='Plays episodes with the policy of a run of control and draws them as a GIF; prints '
       'transcripts of a run on language. Any value of the config can be set, such as --config.env.max_steps.',
   )

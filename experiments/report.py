@@ -1,14 +1,12 @@
 """`rlx report --workdir=DIR`: `report.html` and `curve.png` of a run that is at work, killed or done."""
 
-import argparse
-
-from rlx.experiments.launch import EXIT_DONE
+from rlx.experiments.commands import EXIT_DONE, Parser
 
 
 def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
-  parser = argparse.ArgumentParser(
-      prog='rlx report', allow_abbrev=False,
+  parser = Parser(
+      prog='rlx report',
       description='Writes report.html and curve.png from the files of a run, which goes on undisturbed.',
   )
   parser.add_argument('--workdir', required=True, metavar='DIR', help='of the run')

@@ -1,6 +1,6 @@
 """`rlx sweep --config=FILE --workdir=DIR --space.key=RANGE ...`: many runs of a config, and a table a factor.
 
-    rlx sweep --config=experiments/configs/quickstart/arithmetic.py --workdir=runs/sweep --trials=12 \\
+    rlx sweep --config=quickstart/arithmetic --workdir=runs/sweep --trials=12 \\
         --space.optimizer.learning_rate=3e-4..3e-3:log --space.algorithm.clip_high=0.2,0.28
 
 Optuna chooses the values and keeps what came of them in a journal file; submitit runs the trials, on this
@@ -9,7 +9,6 @@ that was stopped goes on where it was: start the same command again. Seeds belon
 (`--config.population.size=5` is five of them in one program; the metric is then their median).
 """
 
-import argparse
 from collections.abc import Sequence
 import csv
 import dataclasses
@@ -20,7 +19,7 @@ from pathlib import Path
 import statistics
 import time
 
-from rlx.experiments.launch import EXIT_DONE, EXIT_REQUEUE, CommandError
+from rlx.experiments.commands import EXIT_DONE, EXIT_REQUEUE, CommandError, Parser
 from rlx.experiments.launch import main as launch
 
 JOURNAL, TABLE, FACTORS = 'sweep.journal', 'trials.tsv', 'factors.md'
@@ -93,7 +92,9 @@ class Here:
 
 def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
-  arguments, rest = _parser().parse_known_args(argv)
+  parser = _parser()
+  parser.complete()
+  arguments, rest = parser.parse_known_args(argv)
   space = {name: parse_space(name, text) for name, text in _with_prefix(rest, '--space.')}
   overrides = [x for x in rest if not x.startswith('--space.')]
   if not space:
@@ -272,9 +273,9 @@ def _levels(trials, name: str, values: Choice | Range):
   return [(label(part), [t.value for t in part]) for part in thirds]
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='rlx sweep', allow_abbrev=False,
+def _parser() -> Parser:
+  parser = Parser(
+      prog='rlx sweep', free=('--config.', '--space.'),
       description='Runs a config with many values: --space.KEY=0.2,0.28 or 0.0..0.1 or 1e-4..1e-2:log. Any '
       'value that is the same for all is set by --config.KEY=VALUE.',
   )

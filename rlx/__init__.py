@@ -17,6 +17,8 @@ __all__ = sorted(_FACE)
 
 def __getattr__(name: str):
   """Imported when it is asked for: `import rlx` itself costs nothing."""
+  if name == '__version__':  # setup.cfg has it
+    return importlib.import_module('importlib.metadata').version('rlx')
   if name not in _FACE:
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}; it has {", ".join(__all__)}')
   return getattr(importlib.import_module(_FACE[name]), name)

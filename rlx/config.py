@@ -5,7 +5,6 @@ A config is the record of a result. Its sections are calls (`run/parts.py`).
 
 import ast
 from collections.abc import Iterator, Mapping
-import difflib
 import importlib.util
 import json
 from pathlib import Path
@@ -13,27 +12,31 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from rlx.errors import ConfigError
+from rlx.errors import ConfigError, did_you_mean
+from rlx.names import modules
 
-__all__ = ['ConfigError', 'differences', 'flat', 'load', 'of_run', 'override', 'parse_arg']
+__all__ = ['ConfigError', 'differences', 'find', 'flat', 'load', 'names', 'of_run', 'override', 'parse_arg']
+
+PACKAGE = 'rlx.experiments.configs'  # those that come with rlx
 
 
 def load(path: str) -> ConfigDict:
-  """The config of a file, `experiments/configs/x.py` or `x.py:argument`, or of a run, `runs/x/config.json`.
+  """The config of a file or a name (`find`), with or without an argument: `mine/x.py:argument`.
+
+  A run keeps one as well: `runs/x/config.json`.
 
   Raises:
-    ConfigError: there is no such file, or it has no `get_config`.
+    ConfigError: there is no such config, or its file has no `get_config`.
   """
-  filename, _, argument = path.partition(':')
-  if not Path(filename).is_file():
-    raise ConfigError(f'--config={filename}: no such file (the working directory is {Path.cwd()})')
-  if filename.endswith('.json'):
-    return ConfigDict(_with_tuples(json.loads(Path(filename).read_text()))).lock()
+  name, _, argument = path.partition(':')
+  filename = find(name)
+  if filename.suffix == '.json':
+    return ConfigDict(_with_tuples(json.loads(filename.read_text()))).lock()
   spec = importlib.util.spec_from_file_location('rlx_config', filename)
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
   if not hasattr(module, 'get_config'):
-    raise ConfigError(f'--config={filename} defines no get_config(arg)')
+    raise ConfigError(f'--config={name} defines no get_config(arg)')
   return module.get_config(argument).lock()
 
 
@@ -47,6 +50,33 @@ def of_run(workdir: str | Path) -> dict[str, Any]:
   if not path.is_file():
     raise ConfigError(f'--workdir={workdir} holds no run (there is no config.json in it)')
   return json.loads(path.read_text())
+
+
+def find(name: str) -> Path:
+  """The file of a config: `mine/x.py` or `mine/x` of the working directory, or else one of rlx.
+
+  The latter is `quickstart/arithmetic`, or `dapo_arithmetic` where no other file is called so.
+
+  Raises:
+    ConfigError: there is none, or there are several.
+  """
+  for path in (Path(name), Path(f'{name}.py')):
+    if path.is_file():
+      return path
+  known, asked = names(), name.removesuffix('.py')
+  found = [asked] if asked in known else [each for each in known if each.endswith(f'/{asked}')]
+  if len(found) > 1:
+    raise ConfigError(f'--config={name} is in several places; say which: {", ".join(found)}')
+  if not found:
+    hint = did_you_mean(asked, known) or '; `rlx list configs` shows them'
+    raise ConfigError(f'--config={name}: no such file in {Path.cwd()}, and no config of rlx{hint}')
+  return known[found[0]]
+
+
+def names() -> dict[str, Path]:
+  """The configs that come with rlx: `quickstart/arithmetic` -> its file."""
+  files = {module: path for module, path in modules(PACKAGE).items() if path.name != '__init__.py'}
+  return {module.removeprefix(f'{PACKAGE}.').replace('.', '/'): path for module, path in files.items()}
 
 
 def _with_tuples(tree):
@@ -131,9 +161,7 @@ def _parse(path, text, old):
 
 
 def _unknown_key(config, prefix, path):
-  known = [key for key, _ in flat(config)]
-  nearest = difflib.get_close_matches(path, known, n=1, cutoff=0.4)
-  hint = f'; did you mean {nearest[0]}?' if nearest else ''
+  hint = did_you_mean(path, [key for key, _ in flat(config)], likeness=0.4)
   return f'--config.{path}: the config has no {prefix!r}{hint}'
 
 

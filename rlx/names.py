@@ -1,7 +1,6 @@
 """Functions by name: from a name in a config to the function that it means, and arguments by their names."""
 
 from collections.abc import Callable, Mapping
-import difflib
 import functools
 import importlib.util
 import inspect
@@ -9,7 +8,16 @@ from pathlib import Path
 import re
 from typing import Any
 
-from rlx.errors import ConfigError
+from rlx.errors import ConfigError, did_you_mean
+
+# Where the short names of a section are looked up; those of others below `rlx`.
+PACKAGES = {
+    'algorithm': ('rlx.algorithms',), 'rollout': ('rlx.rollout',), 'reward': ('rlx.rewards',),
+    'task': ('rlx.envs', 'rlx.data'), 'env': ('rlx.envs',), 'data': ('rlx.data', 'rlx.rollout', 'rlx.envs'),
+    'models': ('rlx.models', 'rlx.run.finished'), 'evals': ('rlx.evaluation',),
+    'optimizer': ('rlx.optimizers',),
+    'stop': ('rlx.run.stop',), 'writers': ('rlx.run.trackers',),
+}
 
 _DEFINITION = re.compile(r'^(?:def|class) ([A-Za-z]\w*)', re.MULTILINE)
 
@@ -34,12 +42,12 @@ def resolve(name: str, *packages: str) -> Callable:
   *folders, function = name.split('.')
   ending = ''.join(f'.{folder}' for folder in folders)
   for package in packages:
-    places = _definitions(package).get(function, ())
-    modules = [m for m in places if f'.{m}'.endswith((ending, f'{ending}.{function}'))]
-    if len(modules) == 1:
-      return getattr(importlib.import_module(modules[0]), function)
-    if modules:
-      short = sorted(f'{module.removeprefix(f"{package}.")}.{function}' for module in modules)
+    places = definitions(package).get(function, ())
+    meant = [module for module in places if f'.{module}'.endswith((ending, f'{ending}.{function}'))]
+    if len(meant) == 1:
+      return getattr(importlib.import_module(meant[0]), function)
+    if meant:
+      short = sorted(f'{module.removeprefix(f"{package}.")}.{function}' for module in meant)
       raise ConfigError(f'name={name!r} is in several places; say which: {", ".join(short)}')
   raise ConfigError(f'name={name!r}: {_not_found(folders, function, packages)}')
 
@@ -47,11 +55,9 @@ def resolve(name: str, *packages: str) -> Callable:
 def _not_found(folders, function: str, packages) -> str:
   """Why, and the nearest name that there is."""
   if folders and _is_missing(folders[0]) and not any(_is_below(folders[0], package) for package in packages):
-    return f'no package {folders[0]!r} is installed or found by PYTHONPATH'
-  known = [name for package in packages for name in _definitions(package)]
-  nearest = difflib.get_close_matches(function, known, n=1)
-  hint = f'; did you mean {nearest[0]!r}?' if nearest else ''
-  return f'there is no function {function!r} below {" or ".join(packages)}{hint}'
+    return f'no package {folders[0]!r} is installed, or in a folder of the module path'
+  known = [name for package in packages for name in definitions(package)]
+  return f'there is no function {function!r} below {" or ".join(packages)}{did_you_mean(function, known)}'
 
 
 def _is_missing(package: str) -> bool:
@@ -59,7 +65,7 @@ def _is_missing(package: str) -> bool:
 
 
 def _is_below(folder: str, package: str) -> bool:
-  return any(folder in module.split('.') for module in _modules(package))
+  return any(folder in module.split('.') for module in modules(package))
 
 
 def _exactly(path: str) -> Callable | None:
@@ -78,7 +84,7 @@ def _exactly(path: str) -> Callable | None:
 
 
 @functools.cache
-def _modules(package: str) -> dict[str, Path]:
+def modules(package: str) -> dict[str, Path]:
   """The modules of a package and of those below it: name -> file."""
   spec = importlib.util.find_spec(package)
   if spec.submodule_search_locations is None:
@@ -92,10 +98,10 @@ def _modules(package: str) -> dict[str, Path]:
 
 
 @functools.cache
-def _definitions(package: str) -> dict[str, list[str]]:
+def definitions(package: str) -> dict[str, list[str]]:
   """Public functions and classes at the top of the modules of a package: name -> modules."""
   places: dict[str, list[str]] = {}
-  for module, path in _modules(package).items():
+  for module, path in modules(package).items():
     for name in _DEFINITION.findall(path.read_text()):
       places.setdefault(name, []).append(module)
   return places

@@ -1,5 +1,8 @@
 """Configs: every mistake is one clear line, and a section is exactly a call."""
 
+import os
+from pathlib import Path
+
 import jax.numpy as jnp
 from ml_collections import ConfigDict
 import pytest
@@ -9,6 +12,7 @@ from rlx.config import ConfigError
 from rlx.run.build import build
 from rlx.run.parts import call
 
+ROOT = Path(__file__).parent.parent
 QUICKSTART = 'experiments/configs/quickstart/arithmetic.py:smoke'
 
 
@@ -22,8 +26,8 @@ def changed(*overrides):
 @pytest.mark.parametrize(
     'text, words',
     [
-        ('algorithm.clip_hig=1', 'did you mean algorithm.clip_high?'),
-        ('algoritm.clip_high=1', 'did you mean algorithm.clip_high?'),
+        ('algorithm.clip_hig=1', "did you mean 'algorithm.clip_high'?"),
+        ('algoritm.clip_high=1', "did you mean 'algorithm.clip_high'?"),
         ('algorithm.clip_high=abc', 'needs float, like the 0.2'),
         ('seed=1.5', 'needs int'),
         ('stages=3', 'needs tuple'),
@@ -63,7 +67,7 @@ def test_overrides_keep_types():
         (['decoding.sampler=cdf'], "need 'gumbel' or 'inverse_cdf'"),
         (['models.policy.attention=flash'], "attention='flash' is not one of"),
         (['algorithm.name=grop'], "did you mean 'grpo'?"),
-        (['algorithm.name=yours.mine'], "no package 'yours' is installed or found by PYTHONPATH"),
+        (['algorithm.name=yours.mine'], "no package 'yours' is installed, or in a folder"),
         (['optimizer.name=sgd'], "no function 'sgd'"),
         (['algorithm.name=rloo'], "config.algorithm has ['clip_high', 'clip_low'"),
         (['task.name=sorting'], "config.task has ['max_operand', 'min_operand', 'operators']"),
@@ -209,3 +213,48 @@ def test_a_function_among_the_values_is_checked_as_a_section_is(parts, words):
   with pytest.raises(ConfigError) as error:
     build(with_parts(**parts))
   assert words in str(error.value) and '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('name, file', [
+    ('quickstart/arithmetic', 'quickstart/arithmetic.py'),
+    ('quickstart/arithmetic.py', 'quickstart/arithmetic.py'),
+    ('dapo_arithmetic', 'policy_gradient/dapo_arithmetic.py'),
+    ('arithmetic', 'quickstart/arithmetic.py'),
+])
+def test_configs_of_rlx_have_short_names_everywhere(name, file, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  assert configs.find(name).samefile(ROOT / 'experiments/configs' / file)
+
+
+@pytest.mark.parametrize('name', ['quickstart/arithmetic.py', 'quickstart/arithmetic'])
+def test_what_exists_in_the_working_directory_wins(name, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / 'quickstart').mkdir()
+  (tmp_path / 'quickstart/arithmetic.py').write_text('def get_config(arg): ...')
+  assert configs.find(name).samefile(tmp_path / 'quickstart/arithmetic.py')
+
+
+@pytest.mark.parametrize('name, words', [
+    ('quickstart/arithmatic', "no such file in .*did you mean 'quickstart/arithmetic'"),
+    ('experiments/configs/quickstart/arithmetic.py', "did you mean 'quickstart/arithmetic'"),
+    ('a', 'rlx list configs'),
+    ('gsm8k_grpo_lroa', "did you mean 'math/gsm8k_grpo_lora'"),
+])
+def test_a_config_that_is_nowhere(name, words, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(configs.ConfigError, match=words):
+    configs.load(f'{name}:smoke')
+
+
+def test_a_short_name_of_several_configs_is_refused(monkeypatch):
+  monkeypatch.setattr(configs, 'names', lambda: {'a/same': ROOT, 'b/same': ROOT})
+  with pytest.raises(configs.ConfigError, match='in several places; say which: a/same, b/same'):
+    configs.find('same')
+
+
+def test_no_config_asks_for_a_file_of_the_working_directory(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  for name in configs.names():
+    config = dict(configs.flat(configs.load(f'{name}:smoke')))
+    paths = [x for x in config.values() if isinstance(x, str) and 'experiments/' in x]
+    assert all(os.path.isabs(path) and os.path.exists(path) for path in paths), name

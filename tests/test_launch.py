@@ -159,7 +159,7 @@ def test_a_flipped_bit_is_found_and_the_step_before_used(start, uninterrupted, t
     [
         (['--config=nowhere.py', '--workdir=x'], 'no such file'),
         ([f'--config={CONFIG}'], '--workdir=DIR is missing'),
-        ([f'--config={CONFIG}', '--workdir=x', '--config.algoritm.clip_high=1'], 'mean algorithm.clip_high?'),
+        ([f'--config={CONFIG}', '--workdir=x', '--config.algoritm.clip_high=1'], "'algorithm.clip_high'?"),
         ([f'--config={CONFIG}', '--workdir=x', '--quite'], "'--quite' is not understood"),
         ([f'--config={CONFIG}', '--workdir=x', '--config.seed=a'], 'needs int'),
     ],

@@ -29,7 +29,7 @@ def test_ranges_that_are_none(text):
 
 @pytest.mark.parametrize('arguments, words', [
     ([], 'nothing to sweep over'),
-    (['--space.algorithm.clip_hi=0.1,0.2'], 'did you mean algorithm.clip_high?'),
+    (['--space.algorithm.clip_hi=0.1,0.2'], "did you mean 'algorithm.clip_high'?"),
     (['--space.algorithm.clip_high=0.1,no'], 'needs float'),
     (['--space.algorithm.clip_high=0.1..0.2', '--sampler=grid'], '--sampler=grid needs values'),
     (['--space.algorithm.clip_high=0.1,0.2', '--colour=red'], "'--colour=red' is not understood"),

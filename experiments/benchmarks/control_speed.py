@@ -77,14 +77,14 @@ class _Runner:
 
 
 def rlx_ppo(seeds: int, metrics: bool = True):
-  config = configs.load('experiments/configs/control/ppo_cartpole.py').unlock()
+  config = configs.load('control/ppo_cartpole').unlock()
   config.rollout.update(num_envs=PPO['num_envs'], num_steps=PPO['num_steps'])
   config.updates.update(epochs=PPO['num_epochs'], minibatches=PPO['num_minibatches'])
   return _rlx(config, seeds, PPO_STEPS, metrics)
 
 
 def rlx_sac(seeds: int, metrics: bool = True):
-  config = configs.load('experiments/configs/control/sac_pendulum.py').unlock()
+  config = configs.load('control/sac_pendulum').unlock()
   config.rollout.update(
       num_envs=SAC['num_envs'], num_steps=1, capacity=SAC['buffer_size'], warmup_steps=SAC['fill_buffer'],
       batch_size=SAC['batch_size'],

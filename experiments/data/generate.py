@@ -11,9 +11,10 @@ from pathlib import Path
 import random
 import shutil
 
+from rlx.experiments.data import FOLDER
 from rlx.experiments.init_model import init_model
 
-HERE = Path(__file__).parent
+HERE = Path(FOLDER)
 
 _NAMES = ('Ada', 'Ben', 'Chloe', 'David', 'Emma', 'Femi', 'Grace', 'Hugo')
 _THINGS = ('apples', 'books', 'coins', 'marbles', 'pencils', 'shells', 'stamps', 'tickets')

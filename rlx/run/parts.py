@@ -9,7 +9,6 @@ another name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-import difflib
 import functools
 import inspect
 from typing import Any
@@ -17,18 +16,9 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from rlx import lens
-from rlx.errors import ConfigError
-from rlx.names import resolve
+from rlx.errors import ConfigError, did_you_mean
+from rlx.names import PACKAGES, resolve
 from rlx.types import StatefulRollout
-
-# Where the short names of a section are looked up; those of others below `rlx`.
-PACKAGES = {
-    'algorithm': ('rlx.algorithms',), 'rollout': ('rlx.rollout',), 'reward': ('rlx.rewards',),
-    'task': ('rlx.envs', 'rlx.data'), 'env': ('rlx.envs',), 'data': ('rlx.data', 'rlx.rollout', 'rlx.envs'),
-    'models': ('rlx.models', 'rlx.run.finished'), 'evals': ('rlx.evaluation',),
-    'optimizer': ('rlx.optimizers',),
-    'stop': ('rlx.run.stop',), 'writers': ('rlx.run.trackers',),
-}
 
 
 def is_section(value: Any) -> bool:
@@ -197,8 +187,7 @@ def require_keys(given: Iterable[str], wanted: set[str], where: str, who: str) -
   """Raises `ConfigError` where a section lacks a key or has one that nobody knows."""
   unknown, missing = sorted(set(given) - wanted), sorted(wanted - set(given))
   if unknown:
-    nearest = difflib.get_close_matches(unknown[0], wanted, n=1)
-    hint = f'; did you mean {nearest[0]!r}?' if nearest else ''
+    hint = did_you_mean(unknown[0], wanted)
     raise ConfigError(f'config.{where} has {unknown}, which {who} does not know{hint}')
   if missing:
     raise ConfigError(f'config.{where} lacks {missing}, which {who} needs')

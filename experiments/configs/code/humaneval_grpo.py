@@ -1,6 +1,6 @@
 """Programming problems in the form of HumanEval: SFT on solutions, then GRPO with unit tests in a sandbox.
 
-    rlx --config=experiments/configs/code/humaneval_grpo.py:model=DIR,train=F,held_out=F --workdir=runs/code
+    rlx --config=code/humaneval_grpo:model=DIR,train=F,held_out=F --workdir=runs/code
 
 Rows have `prompt`, `canonical_solution`, `test`, `entry_point`. HumanEval itself is a test set: to train on a
 part of it is a trial of the pipeline, not a result. The sandbox needs bubblewrap (`apt install bubblewrap`).
@@ -16,11 +16,12 @@ The reference solutions of 55 of the problems all get 1; `pass`, `return True` a
 from ml_collections import ConfigDict
 
 from rlx.experiments.configs.math import gsm8k_grpo
+from rlx.experiments.data import FOLDER
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of `sft/gsm8k.py`."""
-  data = 'experiments/data/programs'
+  data = f'{FOLDER}/programs'
   config = gsm8k_grpo.get_config(arg, train=f'{data}_train.jsonl', held_out=f'{data}_test.jsonl')
   config.task.columns = {'prompt': '{prompt}', 'completion': '{canonical_solution}'}
   config.task.max_prompt_tokens = 512

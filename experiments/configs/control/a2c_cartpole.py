@@ -2,7 +2,7 @@
 
 Paper: Mnih et al., 2016, https://arxiv.org/abs/1602.01783
 
-    rlx --config=experiments/configs/control/a2c_cartpole.py --workdir=runs/a2c_cartpole
+    rlx --config=control/a2c_cartpole --workdir=runs/a2c_cartpole
 
 Result: after 256,000 steps of the environment the interquartile mean of ten seeds is 500 of 500, the worst
 120 (`python -m rlx.experiments.control_table`).

@@ -2,7 +2,7 @@
 
 Paper: Fickinger et al., 2021, https://arxiv.org/abs/2107.07394
 
-    rlx --config=experiments/configs/control/adversarial_surprise_rooms.py --workdir=runs/adversarial_surprise
+    rlx --config=control/adversarial_surprise_rooms --workdir=runs/adversarial_surprise
 
 Result: with these numbers and gradients that are not clipped, in tests/papers/test_adversarial_surprise.py,
 over 6 seeds: comes to 4 of 4 rooms (median), 3 (worst), and to 0 for surprise alone; this file itself was

@@ -2,7 +2,7 @@
 
 Paper: Bellemare et al., 2017, https://arxiv.org/abs/1707.06887
 
-    rlx --config=experiments/configs/control/c51_cartpole.py --workdir=runs/c51_cartpole
+    rlx --config=control/c51_cartpole --workdir=runs/c51_cartpole
 
 Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 176 of 500, the worst
 129 (`python -m rlx.experiments.control_table`).

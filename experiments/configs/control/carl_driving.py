@@ -6,7 +6,7 @@ up progress, position, heading and nearness. Both are measured by `eval/episodes
 
 Paper: Jaeger et al., 2025, https://arxiv.org/abs/2504.17838
 
-    rlx --config=experiments/configs/control/carl_driving.py --workdir=runs/carl_driving
+    rlx --config=control/carl_driving --workdir=runs/carl_driving
 
 Result: not run yet.
 """

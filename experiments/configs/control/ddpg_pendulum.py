@@ -2,7 +2,7 @@
 
 Paper: Lillicrap et al., 2015, https://arxiv.org/abs/1509.02971
 
-    rlx --config=experiments/configs/control/ddpg_pendulum.py --workdir=runs/ddpg_pendulum
+    rlx --config=control/ddpg_pendulum --workdir=runs/ddpg_pendulum
 
 Result: after 4,500 steps of the environment the interquartile mean of ten seeds is -172, the worst
 -1006 (`python -m rlx.experiments.control_table`).

@@ -2,7 +2,7 @@
 
 Paper: van Hasselt et al., 2015, https://arxiv.org/abs/1509.06461
 
-    rlx --config=experiments/configs/control/double_dqn_cartpole.py --workdir=runs/double_dqn_cartpole
+    rlx --config=control/double_dqn_cartpole --workdir=runs/double_dqn_cartpole
 
 Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 277 of 500, the worst
 185 (`python -m rlx.experiments.control_table`).

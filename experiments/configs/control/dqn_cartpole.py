@@ -2,7 +2,7 @@
 
 Paper: Mnih et al., 2015, https://doi.org/10.1038/nature14236
 
-    rlx --config=experiments/configs/control/dqn_cartpole.py --workdir=runs/dqn_cartpole
+    rlx --config=control/dqn_cartpole --workdir=runs/dqn_cartpole
 
 Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 250 of 500, the worst
 192 (`python -m rlx.experiments.control_table`).

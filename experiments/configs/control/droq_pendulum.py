@@ -2,7 +2,7 @@
 
 Paper: Hiraoka et al., 2021, https://arxiv.org/abs/2110.02034
 
-    rlx --config=experiments/configs/control/droq_pendulum.py --workdir=runs/droq_pendulum
+    rlx --config=control/droq_pendulum --workdir=runs/droq_pendulum
 
 Result: after 1,500 steps of the environment the interquartile mean of ten seeds is -184, the worst
 -495 (`python -m rlx.experiments.control_table`).

@@ -2,7 +2,7 @@
 
 Paper: Duan et al., 2023, https://arxiv.org/abs/2310.05858
 
-    rlx --config=experiments/configs/control/dsac_t_pendulum.py --workdir=runs/dsac_t_pendulum
+    rlx --config=control/dsac_t_pendulum --workdir=runs/dsac_t_pendulum
 
 Result: after 4,500 steps of the environment the interquartile mean of ten seeds is -173, the worst
 -562 (`python -m rlx.experiments.control_table`).

@@ -2,7 +2,7 @@
 
 Paper: Andrychowicz et al., 2017, https://arxiv.org/abs/1707.01495
 
-    rlx --config=experiments/configs/control/her_bit_flip.py --workdir=runs/her_bit_flip
+    rlx --config=control/her_bit_flip --workdir=runs/her_bit_flip
 
 Result: with these numbers in tests/control/test_her_learning.py, over 5 seeds: all episodes arrive in all of
 them, and none in any with `share=0.0`, which is DQN; this file itself was not run yet.

@@ -2,7 +2,7 @@
 
 Paper: Andrychowicz et al., 2017, https://arxiv.org/abs/1707.01495
 
-    rlx --config=experiments/configs/control/her_maze.py --workdir=runs/her_maze
+    rlx --config=control/her_maze --workdir=runs/her_maze
 
 Result: not run yet.
 """

@@ -2,7 +2,7 @@
 
 Paper: Espeholt et al., 2018, https://arxiv.org/abs/1802.01561
 
-    rlx --config=experiments/configs/control/impala_cartpole.py --workdir=runs/impala_cartpole
+    rlx --config=control/impala_cartpole --workdir=runs/impala_cartpole
 
 Result: after 256,000 steps of the environment five seeds return 500 of 500, the worst 500. Of the ratios 41 %
 are above their cap; the policies that act and learn are 0.001 nats apart on average.

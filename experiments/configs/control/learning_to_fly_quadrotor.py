@@ -2,7 +2,7 @@
 
 Paper: Eschmann et al., 2023, https://arxiv.org/abs/2311.13081
 
-    rlx --config=experiments/configs/control/learning_to_fly_quadrotor.py --workdir=runs/learning_to_fly
+    rlx --config=control/learning_to_fly_quadrotor --workdir=runs/learning_to_fly
 
 Result: not run yet.
 """

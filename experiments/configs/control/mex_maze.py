@@ -2,7 +2,7 @@
 
 Paper: Liu et al., 2023, https://arxiv.org/abs/2305.18258
 
-    rlx --config=experiments/configs/control/mex_maze.py --workdir=runs/mex_maze
+    rlx --config=control/mex_maze --workdir=runs/mex_maze
 
 Result: not run yet.
 """

@@ -2,14 +2,14 @@
 
 The search over hyper-parameters is a sweep of this config:
 
-    rlx sweep --config=experiments/configs/control/morl_treasure.py --workdir=runs/morl_hpo \\
+    rlx sweep --config=control/morl_treasure --workdir=runs/morl_hpo \\
         --metric=eval/preferences/hypervolume --config.population.size=3 \\
         --space.optimizer.learning_rate=1e-4..2e-2:log --space.algorithm.entropy_coef=1e-4..1e-1:log \\
         --space.algorithm.discount=0.8..0.999
 
 Paper: Felten et al., 2023, https://arxiv.org/abs/2310.16487
 
-    rlx --config=experiments/configs/control/morl_treasure.py --workdir=runs/morl_treasure
+    rlx --config=control/morl_treasure --workdir=runs/morl_treasure
 
 Result: not run yet.
 """

@@ -2,7 +2,7 @@
 
 Paper: Abdolmaleki et al., 2018, https://arxiv.org/abs/1806.06920
 
-    rlx --config=experiments/configs/control/mpo_pendulum.py --workdir=runs/mpo_pendulum
+    rlx --config=control/mpo_pendulum --workdir=runs/mpo_pendulum
 
 Result: after 4,500 steps of the environment the interquartile mean of ten seeds is -175, the worst
 -1562: one never swings up (`python -m rlx.experiments.control_table`).

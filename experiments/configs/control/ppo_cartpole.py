@@ -2,7 +2,7 @@
 
 Paper: Schulman et al., 2017, https://arxiv.org/abs/1707.06347
 
-    rlx --config=experiments/configs/control/ppo_cartpole.py --workdir=runs/ppo_cartpole
+    rlx --config=control/ppo_cartpole --workdir=runs/ppo_cartpole
 
 Result: after 204,800 steps of the environment ten seeds return 500 of 500, the worst 500
 (`python -m rlx.experiments.control_table`).

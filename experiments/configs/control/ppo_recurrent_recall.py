@@ -2,7 +2,7 @@
 
 Paper: Schulman et al., 2017, https://arxiv.org/abs/1707.06347
 
-    rlx --config=experiments/configs/control/ppo_recurrent_recall.py --workdir=runs/ppo_recurrent_recall
+    rlx --config=control/ppo_recurrent_recall --workdir=runs/ppo_recurrent_recall
 
 Result: the interquartile mean of ten seeds returns 1, the best there is; one seed stays at chance, -0.1
 (`python -m rlx.experiments.control_table`).

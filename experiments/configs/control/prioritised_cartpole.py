@@ -2,7 +2,7 @@
 
 Paper: Schaul et al., 2015, https://arxiv.org/abs/1511.05952
 
-    rlx --config=experiments/configs/control/prioritised_cartpole.py --workdir=runs/prioritised_cartpole
+    rlx --config=control/prioritised_cartpole --workdir=runs/prioritised_cartpole
 
 Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 250 of 500, the worst
 172 (`python -m rlx.experiments.control_table`).

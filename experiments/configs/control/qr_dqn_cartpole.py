@@ -2,7 +2,7 @@
 
 Paper: Dabney et al., 2017, https://arxiv.org/abs/1710.10044
 
-    rlx --config=experiments/configs/control/qr_dqn_cartpole.py --workdir=runs/qr_dqn_cartpole
+    rlx --config=control/qr_dqn_cartpole --workdir=runs/qr_dqn_cartpole
 
 Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 210 of 500, the worst
 161 (`python -m rlx.experiments.control_table`).

@@ -2,7 +2,7 @@
 
 Paper: Chen et al., 2021, https://arxiv.org/abs/2101.05982
 
-    rlx --config=experiments/configs/control/redq_pendulum.py --workdir=runs/redq_pendulum
+    rlx --config=control/redq_pendulum --workdir=runs/redq_pendulum
 
 Result: after 1,500 steps of the environment the interquartile mean of ten seeds is -173, the worst
 -481 (`python -m rlx.experiments.control_table`).

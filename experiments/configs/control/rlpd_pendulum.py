@@ -2,7 +2,7 @@
 
 Paper: Ball et al., 2023, https://arxiv.org/abs/2302.02948
 
-    rlx --config=experiments/configs/control/rlpd_pendulum.py --workdir=runs/rlpd_pendulum
+    rlx --config=control/rlpd_pendulum --workdir=runs/rlpd_pendulum
 
 Result: after 1,500 steps of the environment the interquartile mean of ten seeds is -171, the worst
 -174 (`python -m rlx.experiments.control_table`).

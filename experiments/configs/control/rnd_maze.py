@@ -3,7 +3,7 @@
 Paper: Burda et al., 2018, https://arxiv.org/abs/1810.12894; Fang et al., 2025,
 https://arxiv.org/abs/2505.11044
 
-    rlx --config=experiments/configs/control/rnd_maze.py --workdir=runs/rnd_maze
+    rlx --config=control/rnd_maze --workdir=runs/rnd_maze
 
 Result: not run yet.
 """

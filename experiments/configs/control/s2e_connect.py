@@ -2,7 +2,7 @@
 
 Paper: Das et al., 2023, https://arxiv.org/abs/2309.12482
 
-    rlx --config=experiments/configs/control/s2e_connect.py --workdir=runs/s2e_connect
+    rlx --config=control/s2e_connect --workdir=runs/s2e_connect
 
 Result: not run yet.
 """

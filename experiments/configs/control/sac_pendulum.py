@@ -2,7 +2,7 @@
 
 Paper: Haarnoja et al., 2018, https://arxiv.org/abs/1812.05905
 
-    rlx --config=experiments/configs/control/sac_pendulum.py --workdir=runs/sac_pendulum
+    rlx --config=control/sac_pendulum --workdir=runs/sac_pendulum
 
 Result: after 5,000 steps of the environment the interquartile mean of ten seeds is -173, the worst -307
 (`python -m rlx.experiments.control_table`); -200 counts as solved.

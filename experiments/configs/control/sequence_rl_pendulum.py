@@ -2,7 +2,7 @@
 
 Paper: Patel and Siegelmann, 2024, https://arxiv.org/abs/2410.08979
 
-    rlx --config=experiments/configs/control/sequence_rl_pendulum.py --workdir=runs/sequence_rl_pendulum
+    rlx --config=control/sequence_rl_pendulum --workdir=runs/sequence_rl_pendulum
 
 Result: not run yet.
 """

@@ -2,7 +2,7 @@
 
 Paper: Akinola et al., 2024, https://arxiv.org/abs/2408.06506
 
-    rlx --config=experiments/configs/control/tacsl_peg.py --workdir=runs/tacsl_peg
+    rlx --config=control/tacsl_peg --workdir=runs/tacsl_peg
 
 Result: not run yet.
 """

@@ -2,7 +2,7 @@
 
 Paper: Fujimoto et al., 2018, https://arxiv.org/abs/1802.09477
 
-    rlx --config=experiments/configs/control/td3_pendulum.py --workdir=runs/td3_pendulum
+    rlx --config=control/td3_pendulum --workdir=runs/td3_pendulum
 
 Result: after 5,000 steps of the environment the interquartile mean of ten seeds is -168, the worst -177
 (`python -m rlx.experiments.control_table`).

@@ -2,7 +2,7 @@
 
 Paper: Xie et al., 2023, https://arxiv.org/abs/2309.11489
 
-    rlx --config=experiments/configs/control/text2reward_pointmass.py --workdir=runs/text2reward_pointmass
+    rlx --config=control/text2reward_pointmass --workdir=runs/text2reward_pointmass
 
 Result: not run yet.
 """

@@ -1,7 +1,7 @@
 """Two agents with parameters of their own find the same word among eight: a game of coordination, five seeds.
 
-    rlx --config=experiments/configs/control/two_players.py --workdir=runs/two_players
-    rlx --config=experiments/configs/control/two_players.py:both_learn=False --workdir=runs/one_player
+    rlx --config=control/two_players --workdir=runs/two_players
+    rlx --config=control/two_players:both_learn=False --workdir=runs/one_player
 
 Each is a learner of its own in one train step. With `both_learn=False` the second stays as it began, and
 the best the first can do is to say its likeliest word.

@@ -1,6 +1,6 @@
 """CAPO with critiques by one who knows the steps and errs now and then: sums of digits, three seeds.
 
-    rlx --config=experiments/configs/credit/capo_chain.py --workdir=runs/capo
+    rlx --config=credit/capo_chain --workdir=runs/capo
 
 Paper: https://arxiv.org/abs/2508.02298. There, a 70-billion-parameter model writes the critiques.
 

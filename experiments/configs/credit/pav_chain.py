@@ -1,6 +1,6 @@
 """PAV with the policy that SFT left as the prover: sums of up to four digits, three seeds.
 
-    rlx --config=experiments/configs/credit/pav_chain.py --workdir=runs/pav
+    rlx --config=credit/pav_chain --workdir=runs/pav
 
 Paper: https://arxiv.org/abs/2410.08146. There, a trained verifier stands for the prover, alpha is 5 or 6, and
 the prover is the best of four.

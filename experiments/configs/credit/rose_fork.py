@@ -1,6 +1,6 @@
 """ROSE where one token decides and answers may be short or long: the fork task, three seeds.
 
-    rlx --config=experiments/configs/credit/rose_fork.py --workdir=runs/rose
+    rlx --config=credit/rose_fork --workdir=runs/rose
 
 Paper: https://arxiv.org/abs/2601.05053. There, a round adds one row to each prompt; here two, so that a group
 of eight takes three rounds and not seven.

@@ -1,7 +1,7 @@
 """SeeUPO on sorting, where every digit is a turn: the last one is updated first. Five seeds.
 
-    rlx --config=experiments/configs/credit/seeupo_sorting.py --workdir=runs/seeupo
-    rlx --config=experiments/configs/credit/seeupo_sorting.py:jointly=True --workdir=runs/seeupo_joint
+    rlx --config=credit/seeupo_sorting --workdir=runs/seeupo
+    rlx --config=credit/seeupo_sorting:jointly=True --workdir=runs/seeupo_joint
 
 `jointly` is GRPO with as many updates of all turns at once.
 

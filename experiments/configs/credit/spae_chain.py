@@ -1,6 +1,6 @@
 """SPAE where solutions check themselves: sums of digits, the last said up to three times, three seeds.
 
-    rlx --config=experiments/configs/credit/spae_chain.py --workdir=runs/spae
+    rlx --config=credit/spae_chain --workdir=runs/spae
 
 Paper: https://arxiv.org/abs/2601.03823. There, five probes of ten tokens for their entropy.
 

@@ -1,6 +1,6 @@
 """TEMPO where one token decides: the quickstart's decoder on the fork task, three seeds.
 
-    rlx --config=experiments/configs/credit/tempo_fork.py --workdir=runs/tempo
+    rlx --config=credit/tempo_fork --workdir=runs/tempo
 
 Paper: https://arxiv.org/abs/2509.18314
 

@@ -1,6 +1,6 @@
 """TreePO on two-digit addition: the quickstart with rows that branch after every token, three seeds.
 
-    rlx --config=experiments/configs/credit/treepo_arithmetic.py --workdir=runs/treepo
+    rlx --config=credit/treepo_arithmetic --workdir=runs/treepo
 
 Paper: https://arxiv.org/abs/2508.17445. There, segments are 512 tokens long and 14 deep.
 

@@ -1,6 +1,6 @@
 """Online difficulty filtering on two-digit addition: groups of 8 with 2 to 6 right answers.
 
-    rlx --config=experiments/configs/curriculum/balanced_band_arithmetic.py --workdir=runs/balanced_band
+    rlx --config=curriculum/balanced_band_arithmetic --workdir=runs/balanced_band
 
 Paper: https://arxiv.org/abs/2504.03380
 

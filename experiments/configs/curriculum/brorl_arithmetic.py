@@ -1,6 +1,6 @@
 """BroRL on two-digit addition: one problem in sixteen of a usual batch, with 128 samples each.
 
-    rlx --config=experiments/configs/curriculum/brorl_arithmetic.py --workdir=runs/brorl
+    rlx --config=curriculum/brorl_arithmetic --workdir=runs/brorl
 
 Paper: https://arxiv.org/abs/2510.01180. There hundreds of samples (512) come on top of a batch that
 stays as broad; here the number of rows is that of the quickstart.

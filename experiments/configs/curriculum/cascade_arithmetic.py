@@ -1,6 +1,6 @@
 """Nemotron-Cascade on arithmetic: one domain after the other, each in a stage with lengths of its own.
 
-    rlx --config=experiments/configs/curriculum/cascade_arithmetic.py --workdir=runs/cascade
+    rlx --config=curriculum/cascade_arithmetic --workdir=runs/cascade
 
 Paper: https://arxiv.org/abs/2512.13607. There the domains are alignment, instructions, mathematics, code and
 software; here sums and differences of one digit, and sums of two. All are known a little, from one supervised

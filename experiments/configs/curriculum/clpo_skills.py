@@ -1,6 +1,6 @@
 """CLPO on chains of skills: hard problems are asked with the first values told, medium ones step by step.
 
-    rlx --config=experiments/configs/curriculum/clpo_skills.py --workdir=runs/clpo
+    rlx --config=curriculum/clpo_skills --workdir=runs/clpo
 
 Paper: https://arxiv.org/abs/2509.25004. There, the policy rewrites the problems.
 

@@ -1,6 +1,6 @@
 """Cog-Rethinker on chains of skills: decompose what failed, mend what still fails, learn to answer directly.
 
-    rlx --config=experiments/configs/curriculum/cog_rethinker_skills.py --workdir=runs/cog_rethinker
+    rlx --config=curriculum/cog_rethinker_skills --workdir=runs/cog_rethinker
 
 Paper: https://arxiv.org/abs/2510.15979.
 

@@ -1,6 +1,6 @@
 """DARS-HW on two-digit addition: 8 samples a problem on average, more where it is hard.
 
-    rlx --config=experiments/configs/curriculum/dars_arithmetic.py --workdir=runs/dars
+    rlx --config=curriculum/dars_arithmetic --workdir=runs/dars
 
 Paper: https://arxiv.org/abs/2508.13755. There samples are added to a first group of each problem;
 here a fixed number is dealt by the rates that training saw, so that the step keeps its shape.

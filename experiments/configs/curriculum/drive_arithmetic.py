@@ -1,6 +1,6 @@
 """DRIVE on two-digit addition: 8 samples of everything, then 64 of the problems that stay hardest.
 
-    rlx --config=experiments/configs/curriculum/drive_arithmetic.py --workdir=runs/drive
+    rlx --config=curriculum/drive_arithmetic --workdir=runs/drive
 
 Paper: https://arxiv.org/abs/2511.06307. Which problems are hard is found out in the second stage,
 where those that were not tried yet count as the hardest.

@@ -1,6 +1,6 @@
 """GVM-RAFT on two-digit addition: samples in proportion to the gradient over the root of the accept rate.
 
-    rlx --config=experiments/configs/curriculum/gvm_arithmetic.py --workdir=runs/gvm
+    rlx --config=curriculum/gvm_arithmetic --workdir=runs/gvm
 
 Paper: https://arxiv.org/abs/2505.02391
 

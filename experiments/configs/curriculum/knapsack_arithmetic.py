@@ -1,6 +1,6 @@
 """Knapsack RL on two-digit addition: 8 samples a problem on average, 2 to 64 by what they may teach.
 
-    rlx --config=experiments/configs/curriculum/knapsack_arithmetic.py --workdir=runs/knapsack
+    rlx --config=curriculum/knapsack_arithmetic --workdir=runs/knapsack
 
 Paper: https://arxiv.org/abs/2509.25849
 

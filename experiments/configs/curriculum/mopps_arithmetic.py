@@ -1,6 +1,6 @@
 """MoPPS on two-digit addition: problems whose success rate is believed to be near a half, from 2,048.
 
-    rlx --config=experiments/configs/curriculum/mopps_arithmetic.py --workdir=runs/mopps
+    rlx --config=curriculum/mopps_arithmetic --workdir=runs/mopps
 
 Paper: https://arxiv.org/abs/2507.04632
 

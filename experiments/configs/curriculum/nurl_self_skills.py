@@ -1,6 +1,6 @@
 """NuRL with hints of the policy's own, written from the right answer; but for that, `nurl_skills.py`.
 
-    rlx --config=experiments/configs/curriculum/nurl_self_skills.py --workdir=runs/nurl_self
+    rlx --config=curriculum/nurl_self_skills --workdir=runs/nurl_self
 
 Paper: https://arxiv.org/abs/2509.25666. Here the present policy writes them, not the one before training.
 

@@ -1,6 +1,6 @@
 """NuRL on chains of skills: groups without a success are sampled again with the first values told.
 
-    rlx --config=experiments/configs/curriculum/nurl_skills.py --workdir=runs/nurl
+    rlx --config=curriculum/nurl_skills --workdir=runs/nurl
 
 Paper: https://arxiv.org/abs/2509.25666. There, hints are written by the policy before training, and begin
 after GRPO has converged; `nurl_self_skills.py` has the policy write them.

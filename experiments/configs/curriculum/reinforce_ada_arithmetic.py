@@ -1,6 +1,6 @@
 """Reinforce-Ada on two-digit addition: rounds of samples until a problem has four right and four wrong ones.
 
-    rlx --config=experiments/configs/curriculum/reinforce_ada_arithmetic.py --workdir=runs/reinforce_ada
+    rlx --config=curriculum/reinforce_ada_arithmetic --workdir=runs/reinforce_ada
 
 Paper: https://arxiv.org/abs/2510.04996
 

@@ -1,6 +1,6 @@
 """SCALER on chains of skills: six families, four at a time, each as long as is solved half of the time.
 
-    rlx --config=experiments/configs/curriculum/scaler_skills.py --workdir=runs/scaler
+    rlx --config=curriculum/scaler_skills --workdir=runs/scaler
 
 Paper: https://arxiv.org/abs/2601.04809. There, thousands of environments are made from programming problems.
 

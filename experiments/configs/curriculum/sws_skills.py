@@ -1,6 +1,6 @@
 """SwS on chains of skills: half of each batch is made of the skills of problems that keep failing.
 
-    rlx --config=experiments/configs/curriculum/sws_skills.py --workdir=runs/sws
+    rlx --config=curriculum/sws_skills --workdir=runs/sws
 
 Paper: https://arxiv.org/abs/2506.08989. There, failures are found in a run of their own, and problems made of
 them for the next.

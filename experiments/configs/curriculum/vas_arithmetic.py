@@ -1,6 +1,6 @@
 """Variance-aware sampling on two-digit addition: three quarters of a batch by p (1 - p) and entropy.
 
-    rlx --config=experiments/configs/curriculum/vas_arithmetic.py --workdir=runs/vas
+    rlx --config=curriculum/vas_arithmetic --workdir=runs/vas
 
 Paper: https://arxiv.org/abs/2509.21268. There diversity is that of the words of the answers,
 measured every so many steps; here it is the entropy that training saw last.

@@ -1,6 +1,6 @@
 """Dead-end rectification on two-digit addition: a wrong sum is the bad end; half a decoder sees it coming.
 
-    rlx --config=experiments/configs/latent/deadend_arithmetic.py --workdir=runs/deadend
+    rlx --config=latent/deadend_arithmetic --workdir=runs/deadend
 
 Paper: https://arxiv.org/abs/2302.14003. A policy of 30 % is taught first and then stays as it is; its
 rectifier begins with its first block and learns from rows that it caps itself. `reward/mean` is how many of

@@ -1,6 +1,6 @@
 """HRPO on two-digit addition: the quickstart with a decoder that reads what it drew its tokens from.
 
-    rlx --config=experiments/configs/latent/hrpo_arithmetic.py --workdir=runs/hrpo
+    rlx --config=latent/hrpo_arithmetic --workdir=runs/hrpo
 
 Paper: https://arxiv.org/abs/2505.18454. There, only what stands before the answer is hybrid; here an answer
 is all that is said, so all of it is. The authors train gates and Λ at 20 and 200 times the rate of the rest;

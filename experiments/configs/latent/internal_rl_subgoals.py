@@ -1,6 +1,6 @@
 """Internal RL in a grid of four colours: codes that steer a frozen policy learn an order nobody demonstrated.
 
-    rlx --config=experiments/configs/latent/internal_rl_subgoals.py --workdir=runs/internal_rl
+    rlx --config=latent/internal_rl_subgoals --workdir=runs/internal_rl
 
 Paper: https://arxiv.org/abs/2512.20605. Demonstrators walk from colour to colour, and never from 0 to 2. A
 decoder is cloned from them (`clone`) and frozen, a controller discovers codes for what they did (`discover`),

@@ -1,6 +1,6 @@
 """GSM8K: SFT on the solutions, then GRPO with math-verify as the reward, on a Hugging Face model.
 
-    rlx --config=experiments/configs/math/gsm8k_grpo.py:model=DIR,train=F,held_out=F --workdir=runs/gsm8k
+    rlx --config=math/gsm8k_grpo:model=DIR,train=F,held_out=F --workdir=runs/gsm8k
 
 `model` is a Hugging Face directory (`rlx init-model` makes a random one); `train` and `held_out` are GSM8K's
 JSONL files. Paper: https://arxiv.org/abs/2402.03300; data: https://arxiv.org/abs/2110.14168.

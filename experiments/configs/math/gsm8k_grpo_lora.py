@@ -1,6 +1,6 @@
 """GSM8K as in `gsm8k_grpo.py`, with LoRA: the weights stay as they are, and are the reference of the KL term.
 
-    rlx --config=experiments/configs/math/gsm8k_grpo_lora.py:model=DIR,train=F,held_out=F --workdir=runs/lora
+    rlx --config=math/gsm8k_grpo_lora:model=DIR,train=F,held_out=F --workdir=runs/lora
 
 Paper: Hu et al., 2021, https://arxiv.org/abs/2106.09685. `runs/lora/adapter` is a PEFT directory at the end,
 `runs/lora/model` has the adapters merged into the weights.

@@ -2,7 +2,7 @@
 
 Paper: Nair et al., 2020, https://arxiv.org/abs/2006.09359
 
-    rlx --config=experiments/configs/offline/awac_pointmass.py --workdir=runs/awac_pointmass
+    rlx --config=offline/awac_pointmass --workdir=runs/awac_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -42.3, the worst -52.4: a score
 of 89, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

@@ -2,8 +2,8 @@
 
 Paper: Mediratta et al., 2023, https://arxiv.org/abs/2312.05742
 
-    rlx --config=experiments/configs/offline/bc_levels.py --workdir=runs/bc_levels_10
-    rlx --config=experiments/configs/offline/bc_levels.py:num_levels=1000 --workdir=runs/bc_levels_1000
+    rlx --config=offline/bc_levels --workdir=runs/bc_levels_10
+    rlx --config=offline/bc_levels:num_levels=1000 --workdir=runs/bc_levels_1000
 
 Result: with these numbers in tests/papers/test_generalization_gap.py, over 5 seeds: held-out levels solved
 0.194 (median), 0.180 (worst) after 10 levels, 0.702 and 0.684 after 1000; this file itself was not run yet.

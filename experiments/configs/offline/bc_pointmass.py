@@ -4,7 +4,7 @@ Two thirds of the streams are of random actions, one third of a noisy controller
 
 Paper: Pomerleau, 1989, ALVINN, in Advances in Neural Information Processing Systems 1
 
-    rlx --config=experiments/configs/offline/bc_pointmass.py --workdir=runs/bc_pointmass
+    rlx --config=offline/bc_pointmass --workdir=runs/bc_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -178.3, the worst -207.3: a score
 of 1, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

@@ -2,7 +2,7 @@
 
 Paper: Nakamoto et al., 2023, https://arxiv.org/abs/2303.05479
 
-    rlx --config=experiments/configs/offline/cal_ql_pointmass.py --workdir=runs/cal_ql_pointmass
+    rlx --config=offline/cal_ql_pointmass --workdir=runs/cal_ql_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -41.5, the worst -49.0: a score
 of 90, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

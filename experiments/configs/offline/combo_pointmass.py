@@ -2,7 +2,7 @@
 
 Paper: Yu et al., 2021, https://arxiv.org/abs/2102.08363
 
-    rlx --config=experiments/configs/offline/combo_pointmass.py --workdir=runs/combo_pointmass
+    rlx --config=offline/combo_pointmass --workdir=runs/combo_pointmass
 
 Result: after 4,000 updates the interquartile mean of ten seeds returns -41.4, the worst -48.5: a score
 of 90, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

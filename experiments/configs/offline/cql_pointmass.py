@@ -2,7 +2,7 @@
 
 Paper: Kumar et al., 2020, https://arxiv.org/abs/2006.04779
 
-    rlx --config=experiments/configs/offline/cql_pointmass.py --workdir=runs/cql_pointmass
+    rlx --config=offline/cql_pointmass --workdir=runs/cql_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -40.5, the worst -45.1: a score
 of 90, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

@@ -2,7 +2,7 @@
 
 Paper: Chen et al., 2021, https://arxiv.org/abs/2106.01345
 
-    rlx --config=experiments/configs/offline/decision_transformer_recall.py --workdir=runs/dt_recall
+    rlx --config=offline/decision_transformer_recall --workdir=runs/dt_recall
 
 Result: with these numbers in tests/control/test_decision_transformer.py, over 5 seeds: return 1 in all of
 them, the best there is; this file itself was not run yet.

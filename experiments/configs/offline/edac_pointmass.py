@@ -2,7 +2,7 @@
 
 Paper: An et al., 2021, https://arxiv.org/abs/2110.01548
 
-    rlx --config=experiments/configs/offline/edac_pointmass.py --workdir=runs/edac_pointmass
+    rlx --config=offline/edac_pointmass --workdir=runs/edac_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -62.1, the worst -65.3: a score
 of 76, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

@@ -2,7 +2,7 @@
 
 Paper: Sikchi et al., 2023, https://arxiv.org/abs/2302.08560
 
-    rlx --config=experiments/configs/offline/fdvl_pointmass.py --workdir=runs/fdvl_pointmass
+    rlx --config=offline/fdvl_pointmass --workdir=runs/fdvl_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -39.5, the worst -50.9: a score
 of 91, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

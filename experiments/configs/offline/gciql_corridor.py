@@ -2,7 +2,7 @@
 
 Paper: Park et al., 2024, https://arxiv.org/abs/2410.20092
 
-    rlx --config=experiments/configs/offline/gciql_corridor.py --workdir=runs/gciql_corridor
+    rlx --config=offline/gciql_corridor --workdir=runs/gciql_corridor
 
 Result: not run yet.
 """

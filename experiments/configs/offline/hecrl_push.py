@@ -2,7 +2,7 @@
 
 Paper: Haramati et al., 2026, https://arxiv.org/abs/2602.02722
 
-    rlx --config=experiments/configs/offline/hecrl_push.py --workdir=runs/hecrl_push
+    rlx --config=offline/hecrl_push --workdir=runs/hecrl_push
 
 Result: with these numbers in tests/papers/test_hecrl.py, means over 6 seeds of 256 episodes: 0.57 of the
 blocks in place (the flat policy: 0.51), all of them and the agent in 0.36 (0.34). Measured with networks that

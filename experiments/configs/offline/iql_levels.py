@@ -2,8 +2,8 @@
 
 Paper: Mediratta et al., 2023, https://arxiv.org/abs/2312.05742
 
-    rlx --config=experiments/configs/offline/iql_levels.py --workdir=runs/iql_levels_10
-    rlx --config=experiments/configs/offline/iql_levels.py:num_levels=1000 --workdir=runs/iql_levels_1000
+    rlx --config=offline/iql_levels --workdir=runs/iql_levels_10
+    rlx --config=offline/iql_levels:num_levels=1000 --workdir=runs/iql_levels_1000
 
 Result: with these numbers in tests/papers/test_generalization_gap.py, over 5 seeds: held-out levels solved
 0.200 (median), 0.184 (worst) after 10 levels, 0.740 and 0.724 after 1000; this file itself was not run yet.

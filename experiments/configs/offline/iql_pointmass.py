@@ -2,7 +2,7 @@
 
 Paper: Kostrikov et al., 2021, https://arxiv.org/abs/2110.06169
 
-    rlx --config=experiments/configs/offline/iql_pointmass.py --workdir=runs/iql_pointmass
+    rlx --config=offline/iql_pointmass --workdir=runs/iql_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -39.6, the worst -52.4: a score
 of 91, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

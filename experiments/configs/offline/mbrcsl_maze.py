@@ -2,7 +2,7 @@
 
 Paper: Zhou et al., 2023, https://arxiv.org/abs/2310.19308
 
-    rlx --config=experiments/configs/offline/mbrcsl_maze.py --workdir=runs/mbrcsl_maze
+    rlx --config=offline/mbrcsl_maze --workdir=runs/mbrcsl_maze
 
 Result: not run yet.
 """

@@ -2,7 +2,7 @@
 
 Paper: Yu et al., 2020, https://arxiv.org/abs/2005.13239
 
-    rlx --config=experiments/configs/offline/mopo_pointmass.py --workdir=runs/mopo_pointmass
+    rlx --config=offline/mopo_pointmass --workdir=runs/mopo_pointmass
 
 Result: after 4,000 updates the interquartile mean of ten seeds returns -57.0, the worst -60.6: a score
 of 80, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

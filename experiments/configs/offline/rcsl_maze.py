@@ -2,7 +2,7 @@
 
 Paper: Brandfonbrener et al., 2022, https://arxiv.org/abs/2206.01079
 
-    rlx --config=experiments/configs/offline/rcsl_maze.py --workdir=runs/rcsl_maze
+    rlx --config=offline/rcsl_maze --workdir=runs/rcsl_maze
 
 Result: not run yet.
 """

@@ -2,7 +2,7 @@
 
 Paper: Sikchi et al., 2023, https://arxiv.org/abs/2302.08560
 
-    rlx --config=experiments/configs/offline/recoil_pointmass.py --workdir=runs/recoil_pointmass
+    rlx --config=offline/recoil_pointmass --workdir=runs/recoil_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -40.1, the worst -45.9: a score
 of 90, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

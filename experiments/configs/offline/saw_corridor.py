@@ -2,7 +2,7 @@
 
 Paper: Zhou & Kao, 2025, https://arxiv.org/abs/2505.14975
 
-    rlx --config=experiments/configs/offline/saw_corridor.py --workdir=runs/saw_corridor
+    rlx --config=offline/saw_corridor --workdir=runs/saw_corridor
 
 Result: not run yet.
 """

@@ -2,7 +2,7 @@
 
 Paper: Sikchi et al., 2023, https://arxiv.org/abs/2311.02013
 
-    rlx --config=experiments/configs/offline/smore_maze.py --workdir=runs/smore_maze
+    rlx --config=offline/smore_maze --workdir=runs/smore_maze
 
 Result: not run yet.
 """

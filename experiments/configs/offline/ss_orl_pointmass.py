@@ -2,7 +2,7 @@
 
 Paper: Zheng et al., 2022, https://arxiv.org/abs/2210.06518
 
-    rlx --config=experiments/configs/offline/ss_orl_pointmass.py --workdir=runs/ss_orl_pointmass
+    rlx --config=offline/ss_orl_pointmass --workdir=runs/ss_orl_pointmass
 
 Result: after 4,000 updates the interquartile mean of ten seeds returns -40.8, the worst -52.8: a score
 of 90, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

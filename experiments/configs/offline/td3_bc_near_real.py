@@ -2,7 +2,7 @@
 
 Paper: Gao et al., 2025, https://arxiv.org/abs/2503.19267; the algorithm: Fujimoto and Gu, 2021, https://arxiv.org/abs/2106.02860
 
-    rlx --config=experiments/configs/offline/td3_bc_near_real.py --workdir=runs/td3_bc_late
+    rlx --config=offline/td3_bc_near_real --workdir=runs/td3_bc_late
 
 Result: not run yet. With half of the updates and rows in tests/papers/test_neorl.py, over 5 seeds: median
 scores -36.5, 1.8 and 0.3 where the records have 64.8, 53.5 and 65.0 (late, windy, limited).

@@ -2,7 +2,7 @@
 
 Paper: Fujimoto and Gu, 2021, https://arxiv.org/abs/2106.02860
 
-    rlx --config=experiments/configs/offline/td3_bc_pointmass.py --workdir=runs/td3_bc_pointmass
+    rlx --config=offline/td3_bc_pointmass --workdir=runs/td3_bc_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -105.7, the worst -144.9: a score
 of 48, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

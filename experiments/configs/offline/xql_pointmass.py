@@ -2,7 +2,7 @@
 
 Paper: Garg et al., 2023, https://arxiv.org/abs/2301.02328
 
-    rlx --config=experiments/configs/offline/xql_pointmass.py --workdir=runs/xql_pointmass
+    rlx --config=offline/xql_pointmass --workdir=runs/xql_pointmass
 
 Result: after 2,000 updates the interquartile mean of ten seeds returns -42.6, the worst -55.0: a score
 of 89, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).

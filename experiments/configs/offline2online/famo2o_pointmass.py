@@ -2,7 +2,7 @@
 
 Paper: Wang et al., 2023, https://arxiv.org/abs/2310.17966
 
-    rlx --config=experiments/configs/offline2online/famo2o_pointmass.py --workdir=runs/famo2o_pointmass
+    rlx --config=offline2online/famo2o_pointmass --workdir=runs/famo2o_pointmass
 
 Result: not run yet.
 """

@@ -2,7 +2,7 @@
 
 Paper: Niu et al., 2022, https://arxiv.org/abs/2206.13464
 
-    rlx --config=experiments/configs/offline2online/h2o_pointmass.py --workdir=runs/h2o_pointmass
+    rlx --config=offline2online/h2o_pointmass --workdir=runs/h2o_pointmass
 
 Result: not run yet.
 """

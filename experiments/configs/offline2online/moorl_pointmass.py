@@ -2,7 +2,7 @@
 
 Paper: Chaudhary et al., 2025, https://arxiv.org/abs/2506.09574
 
-    rlx --config=experiments/configs/offline2online/moorl_pointmass.py --workdir=runs/moorl_pointmass
+    rlx --config=offline2online/moorl_pointmass --workdir=runs/moorl_pointmass
 
 Result: not run yet.
 """

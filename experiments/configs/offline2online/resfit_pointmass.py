@@ -2,7 +2,7 @@
 
 Paper: Ankile et al., 2025, https://arxiv.org/abs/2509.19301
 
-    rlx --config=experiments/configs/offline2online/resfit_pointmass.py --workdir=runs/resfit_pointmass
+    rlx --config=offline2online/resfit_pointmass --workdir=runs/resfit_pointmass
 
 Result: not run yet.
 """

@@ -2,7 +2,7 @@
 
 Paper: Wen et al., 2024, https://arxiv.org/abs/2309.16973
 
-    rlx --config=experiments/configs/offline2online/ro2o_pointmass.py --workdir=runs/ro2o_pointmass
+    rlx --config=offline2online/ro2o_pointmass --workdir=runs/ro2o_pointmass
 
 Result: not run yet.
 """

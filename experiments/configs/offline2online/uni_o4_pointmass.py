@@ -2,7 +2,7 @@
 
 Paper: Lei et al., 2023, https://arxiv.org/abs/2311.03351
 
-    rlx --config=experiments/configs/offline2online/uni_o4_pointmass.py --workdir=runs/uni_o4_pointmass
+    rlx --config=offline2online/uni_o4_pointmass --workdir=runs/uni_o4_pointmass
 
 Result: not run yet.
 """

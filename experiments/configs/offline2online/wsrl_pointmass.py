@@ -2,7 +2,7 @@
 
 Paper: Zhou et al., 2024, https://arxiv.org/abs/2412.07762
 
-    rlx --config=experiments/configs/offline2online/wsrl_pointmass.py --workdir=runs/wsrl_pointmass
+    rlx --config=offline2online/wsrl_pointmass --workdir=runs/wsrl_pointmass
 
 Result: not run yet.
 """

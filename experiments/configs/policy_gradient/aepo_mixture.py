@@ -1,6 +1,6 @@
 """AEPO on sums and on the fork task, as many of each in a batch: the quickstart's decoder, three seeds.
 
-    rlx --config=experiments/configs/policy_gradient/aepo_mixture.py --workdir=runs/aepo
+    rlx --config=policy_gradient/aepo_mixture --workdir=runs/aepo
 
 Paper: https://arxiv.org/abs/2512.12967
 

@@ -1,6 +1,6 @@
 """CISPO on two-digit addition: the quickstart with 600 steps, two updates a batch and three seeds.
 
-    rlx --config=experiments/configs/policy_gradient/cispo_arithmetic.py --workdir=runs/cispo
+    rlx --config=policy_gradient/cispo_arithmetic --workdir=runs/cispo
 
 Paper: https://arxiv.org/abs/2506.13585
 

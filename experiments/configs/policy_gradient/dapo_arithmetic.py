@@ -1,6 +1,6 @@
 """DAPO on two-digit addition: the quickstart with 600 steps and three seeds.
 
-    rlx --config=experiments/configs/policy_gradient/dapo_arithmetic.py --workdir=runs/dapo
+    rlx --config=policy_gradient/dapo_arithmetic --workdir=runs/dapo
 
 Paper: https://arxiv.org/abs/2503.14476
 

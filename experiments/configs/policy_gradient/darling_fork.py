@@ -1,6 +1,6 @@
 """DARLING on the fork task, where right answers differ in their letters: the decoder of the quickstart.
 
-    rlx --config=experiments/configs/policy_gradient/darling_fork.py --workdir=runs/darling
+    rlx --config=policy_gradient/darling_fork --workdir=runs/darling
 
 Paper: https://arxiv.org/abs/2509.02534
 

@@ -1,6 +1,6 @@
 """Dr. GRPO on two-digit addition: the quickstart with 600 steps and three seeds.
 
-    rlx --config=experiments/configs/policy_gradient/dr_grpo_arithmetic.py --workdir=runs/dr_grpo
+    rlx --config=policy_gradient/dr_grpo_arithmetic --workdir=runs/dr_grpo
 
 Paper: https://arxiv.org/abs/2503.20783
 

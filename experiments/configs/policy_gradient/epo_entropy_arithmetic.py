@@ -1,6 +1,6 @@
 """EPO on two-digit addition: an entropy bonus, and a band of half to twice what the entropy has been.
 
-    rlx --config=experiments/configs/policy_gradient/epo_entropy_arithmetic.py --workdir=runs/epo
+    rlx --config=policy_gradient/epo_entropy_arithmetic --workdir=runs/epo
 
 Paper: https://arxiv.org/abs/2509.22576. There agents act for thirty turns before they hear of success; the
 penalty outside the band is a constant, here it is the distance from the band.

@@ -1,6 +1,6 @@
 """EVOL-RL on the fork task without its answers: letters are the reasons, the digit behind them is the answer.
 
-    rlx --config=experiments/configs/policy_gradient/evol_rl_fork.py --workdir=runs/evol_rl
+    rlx --config=policy_gradient/evol_rl_fork --workdir=runs/evol_rl
 
 Paper: https://arxiv.org/abs/2509.15194
 

@@ -1,6 +1,6 @@
 """MSSR on two-digit addition, one sample of each problem: the quickstart with 600 steps and three seeds.
 
-    rlx --config=experiments/configs/policy_gradient/mssr_arithmetic.py --workdir=runs/mssr
+    rlx --config=policy_gradient/mssr_arithmetic --workdir=runs/mssr
 
 Paper: https://arxiv.org/abs/2512.18215
 

@@ -1,6 +1,6 @@
 """NLPO on sorting six digits: only what the policy of a while ago finds likely, rewarded by shared pairs.
 
-    rlx --config=experiments/configs/policy_gradient/nlpo_sorting.py --workdir=runs/nlpo
+    rlx --config=policy_gradient/nlpo_sorting --workdir=runs/nlpo
 
 Paper: https://arxiv.org/abs/2210.01241. There, p is 0.9, the mask is copied every 20 to 1,000 updates, and
 rewards are metrics such as ROUGE-1; here pairs count, for the digits alone are those of the prompt. The

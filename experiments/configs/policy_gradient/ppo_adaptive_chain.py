@@ -1,6 +1,6 @@
 """PPO on sums of one to four digits said step by step, with a λ of GAE for each length.
 
-    rlx --config=experiments/configs/policy_gradient/ppo_adaptive_chain.py --workdir=runs/ppo_adaptive
+    rlx --config=policy_gradient/ppo_adaptive_chain --workdir=runs/ppo_adaptive
 
 Paper: VAPO, https://arxiv.org/abs/2504.05118, of which this is the length-adaptive GAE: λ = 1 - 1 / (α l).
 There α is 0.05 and rows are thousands of tokens long; here they have 4 to 12, so that λ is 0.5 to 0.83. The

@@ -1,6 +1,6 @@
 """PPO with a critic on two-digit addition: the quickstart with 600 steps and three seeds.
 
-    rlx --config=experiments/configs/policy_gradient/ppo_arithmetic.py --workdir=runs/ppo
+    rlx --config=policy_gradient/ppo_arithmetic --workdir=runs/ppo
 
 Paper: https://arxiv.org/abs/1707.06347
 

@@ -1,6 +1,6 @@
 """REINFORCE, batch-mean baseline, on two-digit addition: the quickstart with 600 steps and three seeds.
 
-    rlx --config=experiments/configs/policy_gradient/reinforce_arithmetic.py --workdir=runs/reinforce
+    rlx --config=policy_gradient/reinforce_arithmetic --workdir=runs/reinforce
 
 Paper: Williams, 1992, https://doi.org/10.1007/BF00992696
 

@@ -1,6 +1,6 @@
 """ReMax on two-digit addition: one sample and one greedy answer a problem, three seeds.
 
-    rlx --config=experiments/configs/policy_gradient/remax_arithmetic.py --workdir=runs/remax
+    rlx --config=policy_gradient/remax_arithmetic --workdir=runs/remax
 
 Paper: https://arxiv.org/abs/2310.10505
 

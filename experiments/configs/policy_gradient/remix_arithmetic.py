@@ -1,6 +1,6 @@
 """ReMix on two-digit addition: four updates on a fresh batch and the last three, then on policy from there.
 
-    rlx --config=experiments/configs/policy_gradient/remix_arithmetic.py --workdir=runs/remix
+    rlx --config=policy_gradient/remix_arithmetic --workdir=runs/remix
 
 Paper: https://arxiv.org/abs/2507.06892. The stage `main` is its reincarnation: `slow.reference` is copied
 from the policy as that stage gets it, and no old row is left.

@@ -1,6 +1,6 @@
 """RLOO on two-digit addition: the quickstart with 600 steps and three seeds.
 
-    rlx --config=experiments/configs/policy_gradient/rloo_arithmetic.py --workdir=runs/rloo
+    rlx --config=policy_gradient/rloo_arithmetic --workdir=runs/rloo
 
 Paper: https://arxiv.org/abs/2402.14740
 

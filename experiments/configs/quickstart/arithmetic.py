@@ -1,6 +1,6 @@
 """A tiny character-level decoder learns two-digit addition: a little SFT, then GRPO with a verifier.
 
-    rlx --config=experiments/configs/quickstart/arithmetic.py --workdir=runs/quickstart
+    rlx --config=quickstart/arithmetic --workdir=runs/quickstart
 
 Result: held-out accuracy 20.8 to 36.8 % after SFT; after GRPO median 97.8 %, worst of ten seeds 93.5 %;
 115 s.

@@ -1,6 +1,6 @@
 """BRPO where thinking may be cut short: sums of up to four digits, steps of two tokens, three seeds.
 
-    rlx --config=experiments/configs/reasoning/brpo_chain.py --workdir=runs/brpo
+    rlx --config=reasoning/brpo_chain --workdir=runs/brpo
 
 Paper: https://arxiv.org/abs/2505.13438. There, four budgets of up to 8,000 tokens.
 

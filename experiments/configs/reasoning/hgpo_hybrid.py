@@ -1,6 +1,6 @@
 """HGPO where thinking pays for some problems only: sums of one to four digits, three seeds.
 
-    rlx --config=experiments/configs/reasoning/hgpo_hybrid.py --workdir=runs/hgpo
+    rlx --config=reasoning/hgpo_hybrid --workdir=runs/hgpo
 
 Paper: https://arxiv.org/abs/2505.14631. SFT on both modes is its cold start (HFT). `mode/hybrid_accuracy`
 says how often the mode that the policy would choose is the one that pays best.

@@ -1,6 +1,6 @@
 """PDR on two-digit addition: GRPO on two rounds, of which the second reads the two most frequent drafts.
 
-    rlx --config=experiments/configs/reasoning/pdr_arithmetic.py --workdir=runs/pdr
+    rlx --config=reasoning/pdr_arithmetic --workdir=runs/pdr
 
 Paper: https://arxiv.org/abs/2510.01123. What is new is where rows come from, so the algorithm is `grpo`: each
 round of a prompt is a group. With `num_rounds = 1` it is training on single passes. `eval/held_out/accuracy`

@@ -1,6 +1,6 @@
 """SIRI on a verbose solver: a length limit that swings between 12 and 4 tokens, three cycles, three seeds.
 
-    rlx --config=experiments/configs/reasoning/siri_fork.py --workdir=runs/siri
+    rlx --config=reasoning/siri_fork --workdir=runs/siri
 
 Paper: https://arxiv.org/abs/2509.25176. GRPO with DAPO's wide upper clip and no KL, as there; only the limit
 is new. In the fork task one digit is asked for, and SFT teaches to say up to ten letters behind it.

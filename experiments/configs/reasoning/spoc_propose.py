@@ -1,6 +1,6 @@
 """SPOC on sums modulo 7: proposals and verdicts in one pass, SFT on synthetic pairs and then RL, three seeds.
 
-    rlx --config=experiments/configs/reasoning/spoc_propose.py --workdir=runs/spoc
+    rlx --config=reasoning/spoc_propose --workdir=runs/spoc
 
 Paper: https://arxiv.org/abs/2506.06923
 

@@ -1,7 +1,7 @@
 """GRPO with or without a thinking template: every row begins with the mark that asks for steps, or with none.
 
-    rlx --config=experiments/configs/reasoning/template_hybrid.py --workdir=runs/template_think
-    rlx --config=experiments/configs/reasoning/template_hybrid.py:think=0 --workdir=runs/template_direct
+    rlx --config=reasoning/template_hybrid --workdir=runs/template_think
+    rlx --config=reasoning/template_hybrid:think=0 --workdir=runs/template_direct
 
 Paper: RLVER, https://arxiv.org/abs/2507.03112, which trains either way and compares; its simulated users are
 not part of it here. The task is that of `hgpo_hybrid.py`. `reward/mean` is that of the template; when it is

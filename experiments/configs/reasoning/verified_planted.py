@@ -1,6 +1,6 @@
 """A verifier against cloning: GRPO from clones of experts who plant late, three seeds.
 
-    rlx --config=experiments/configs/reasoning/verified_planted.py --workdir=runs/planted
+    rlx --config=reasoning/verified_planted --workdir=runs/planted
 
 Paper: https://arxiv.org/abs/2502.12118. `reward/mean` counts the tokens that are left behind the pattern, and
 SFT ends with the clone. Sweep `verified_planted.py:budget=4`, `8`, `16`, each with `heterogeneity=0.0` and

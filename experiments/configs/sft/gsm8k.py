@@ -1,6 +1,6 @@
 """Supervised fine-tuning of a Hugging Face model on the solutions of GSM8K, or on other completions.
 
-    rlx --config=experiments/configs/sft/gsm8k.py:model=DIR,train=FILE,held_out=FILE --workdir=runs/sft
+    rlx --config=sft/gsm8k:model=DIR,train=FILE,held_out=FILE --workdir=runs/sft
 
 `model` is a Hugging Face directory (`rlx init-model` makes a random one); `train` and `held_out` are GSM8K's
 JSONL files, rows of `question` and `answer`. Data: Cobbe et al., 2021, https://arxiv.org/abs/2110.14168.
@@ -13,13 +13,13 @@ training loss 5.18 nats a token after 20 steps, 3.33 after 100; 8 minutes on two
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.data import FOLDER
 
-_DATA = 'experiments/data'
 DEFAULTS = {
     'smoke': False,
-    'model': f'{_DATA}/tiny_model',
-    'train': f'{_DATA}/word_problems_train.jsonl',
-    'held_out': f'{_DATA}/word_problems_test.jsonl',
+    'model': f'{FOLDER}/tiny_model',
+    'train': f'{FOLDER}/word_problems_train.jsonl',
+    'held_out': f'{FOLDER}/word_problems_test.jsonl',
 }
 
 
@@ -91,7 +91,7 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
       'weight_decay': 0.0,
       'clip_norm': 1.0,
   }
-  problems = 8 if arg.held_out.startswith(_DATA) else 64  # the data of the repository are few
+  problems = 8 if arg.held_out.startswith(FOLDER) else 64  # the data that come with rlx are few
   config.evals = {'held_out': {'name': 'likelihood', 'every': 50, 'problems': problems}}  # steps; rows
   config.checkpoint = {'every': 50, 'keep': 2}  # steps; newest ones
   config.log = {

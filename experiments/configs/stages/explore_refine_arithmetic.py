@@ -1,7 +1,7 @@
 """Explore by GRPO, refine on what was right, three times over: two-digit addition, five seeds.
 
-    rlx --config=experiments/configs/stages/explore_refine_arithmetic.py --workdir=runs/explore_refine
-    rlx --config=experiments/configs/stages/explore_refine_arithmetic.py:keeps=False --workdir=runs/fresh
+    rlx --config=stages/explore_refine_arithmetic --workdir=runs/explore_refine
+    rlx --config=stages/explore_refine_arithmetic:keeps=False --workdir=runs/fresh
 
 `explore` remembers its right rows; `refine` takes the memory over and learns them by heart. Each is one
 stage that is entered three times. With `keeps` it finds its optimizer again; without, its moments and its

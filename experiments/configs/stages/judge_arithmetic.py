@@ -1,7 +1,7 @@
 """A reward model that learns beside the policy: two-digit addition, five seeds.
 
-    rlx --config=experiments/configs/stages/judge_arithmetic.py --workdir=runs/judge
-    rlx --config=experiments/configs/stages/judge_arithmetic.py:judge_learns=False --workdir=runs/judge_fixed
+    rlx --config=stages/judge_arithmetic --workdir=runs/judge
+    rlx --config=stages/judge_arithmetic:judge_learns=False --workdir=runs/judge_fixed
 
 The policy is rewarded by a reward model alone. The reward model has seen 200 batches of pairs before
 (`label`); in the main stage it goes on learning, from a right and a wrong answer of each group that has

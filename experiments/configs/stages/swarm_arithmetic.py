@@ -1,7 +1,7 @@
 """A swarm of four that share rows: two-digit addition.
 
-    rlx --config=experiments/configs/stages/swarm_arithmetic.py --workdir=runs/swarm
-    rlx --config=experiments/configs/stages/swarm_arithmetic.py:taken_groups=0 --workdir=runs/alone
+    rlx --config=stages/swarm_arithmetic --workdir=runs/swarm
+    rlx --config=stages/swarm_arithmetic:taken_groups=0 --workdir=runs/alone
 
 The members of the population are the swarm: each samples eight groups and takes four of the others' instead
 of its own last ones. The figures of `metrics.jsonl` are medians over the four; `--config.seed` makes

@@ -1,7 +1,7 @@
 """Samples that are several updates old, and the decoupled objective: two-digit addition.
 
-    rlx --config=experiments/configs/systems/areal_arithmetic.py --workdir=runs/areal
-    rlx --config=experiments/configs/systems/areal_arithmetic.py:decoupled=False --workdir=runs/areal_ppo
+    rlx --config=systems/areal_arithmetic --workdir=runs/areal
+    rlx --config=systems/areal_arithmetic:decoupled=False --workdir=runs/areal_ppo
 
 Sampling is `lag` updates ahead of learning. The decoupled objective clips about the policy at the start of
 the update, which one more pass computes, and weighs by how that differs from the one that sampled; without

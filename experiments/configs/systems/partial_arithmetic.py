@@ -1,6 +1,6 @@
 """Partial rollouts on arithmetic: a quarter of a batch's groups more is begun, the slowest go on next step.
 
-    rlx --config=experiments/configs/systems/partial_arithmetic.py --workdir=runs/partial
+    rlx --config=systems/partial_arithmetic --workdir=runs/partial
 
 Source: Kimi k1.5, https://arxiv.org/abs/2501.12599, section 2.6.2.
 

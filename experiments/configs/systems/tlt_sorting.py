@@ -1,6 +1,6 @@
 """TLT on sorting six digits: a draft model of one block guesses for a policy of three, and learns with it.
 
-    rlx --config=experiments/configs/systems/tlt_sorting.py --workdir=runs/tlt
+    rlx --config=systems/tlt_sorting --workdir=runs/tlt
 
 Paper: https://arxiv.org/abs/2511.16665
 
