@@ -57,6 +57,12 @@ def stay_cold(models: Models, world: World, key: Key) -> World:
   return world
 
 
+def go_on(world: World, key: Key) -> World:
+  """The identity for `StatefulRollout.anew`: all that the rollout remembers is in the state."""
+  del key
+  return world
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StatefulRollout:
   """A rollout that remembers something from step to step, such as its place in a data set.
@@ -71,6 +77,7 @@ class StatefulRollout:
       one only afterwards.
     warm_up: `(models, world, key) -> world`, once, when the stage has its models: what is gathered before the
       first step.
+    anew: `(world, key) -> world`, once, when a state was restored: what could not be saved begins again.
     ahead: whether a batch can be drawn before the last one has been learnt from; not where rows stay
       unfinished and go on in the next.
   """
@@ -80,6 +87,7 @@ class StatefulRollout:
   data: Any
   observe: Observe = keep_world
   warm_up: Callable[[Models, World, Key], World] = stay_cold
+  anew: Callable[[World, Key], World] = go_on
   ahead: bool = True
 
   def __call__(self, models: Models, world: World, key: Key) -> tuple[Batch, World]:

@@ -8,7 +8,7 @@ with the rest of the state.
 
 from collections.abc import Callable
 
-from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, stateful
+from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, go_on, stateful
 
 
 def with_memory(
@@ -49,8 +49,12 @@ def with_memory(
   def warm_up(models: Models, world: World, key: Key) -> World:
     return {**inner.warm_up(models, _without(world, name), key), name: world[name]}
 
+  def anew(world: World, key: Key) -> World:
+    return {**inner.anew(_without(world, name), key), name: world[name]}
+
   return StatefulRollout(
-      begin=begin_all, draw=draw, data=inner.data, observe=observe_all, warm_up=warm_up, ahead=inner.ahead
+      begin=begin_all, draw=draw, data=inner.data, observe=observe_all, warm_up=warm_up, ahead=inner.ahead,
+      anew=go_on if inner.anew is go_on else anew,
   )
 
 

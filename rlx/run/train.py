@@ -28,9 +28,9 @@ from rlx.run.build import build
 from rlx.run.checkpoint import Checkpoints, environment
 from rlx.run.program import POPULATION, over_members
 from rlx.run.stages import Examination, Run, Stage, there
-from rlx.run.states import abstract_state, begin, hand_over, load_frozen
+from rlx.run.states import abstract_state, begin, gone_on, hand_over, load_frozen
 from rlx.run.writers import LiveLine, MetricsWriter, read_metrics, summarise_population, write_atomically
-from rlx.types import Batch, Models, State
+from rlx.types import Batch, Models, State, go_on
 
 MAX_NONFINITE_UPDATES = 20  # skipped in a row before the run is given up
 SAMPLES = 'samples/step_{:08d}.jsonl'
@@ -80,7 +80,7 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
     checkpoints = stack.enter_context(Checkpoints(workdir / 'checkpoints', keep=run.checkpoint.keep))
     stopping = stack.enter_context(_stop_signals())
-    state, position = _restore(run, checkpoints, line)
+    state, position = _gone_on(run, *_restore(run, checkpoints, line), line)
     resume_step = -1 if state is None else position.step
     writer = stack.enter_context(contextlib.closing(MetricsWriter(workdir, resume_step=resume_step)))
     _note_start(workdir, command, max(resume_step, 0))
@@ -139,6 +139,17 @@ def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State 
   position = Position(**extra['position'])
   _check_digests(run.stages[position.stage], extra['frozen'])
   return state, position
+
+
+def _gone_on(run: Run, state: State | None, position: Position, line: LiveLine):
+  """A restored state that can go on, where its rollout keeps what no checkpoint holds; and where it is."""
+  if state is None or run.stages[position.stage].rollout.anew is go_on:
+    return state, position
+  line.say(
+      'environments on the host are in no checkpoint: they begin new episodes here, and the run is not '
+      'bitwise what it would have been'
+  )
+  return gone_on(run, position.stage, state), position
 
 
 def _digests(stage: Stage) -> dict[str, str]:
@@ -411,7 +422,7 @@ class _Session:
 
   def _dump(self, position: Position) -> Path:
     """Saves the state of a position, replayed from the last checkpoint (states are donated)."""
-    state, at = _restore(self.run, self.checkpoints, self.line)
+    state, at = _gone_on(self.run, *_restore(self.run, self.checkpoints, self.line), self.line)
     state = begin(self.run, 0, {}, 0, self.frozen(0)) if state is None else state
     if at.ended:
       state, at = self._next_stage(state, at)
