@@ -161,12 +161,12 @@ def _rollout(play: StatefulRollout, learners: Mapping[str, Learner]) -> Stateful
   def anew(world: World, key: Key) -> World:
     return {name: rollouts[name].anew(world[name], own) for name, own in keys(key).items()}
 
-  saved = all(rollout.anew is go_on for rollout in rollouts.values())
+  begins_anew = any(rollout.begins_anew for rollout in rollouts.values())
   data = {name: rollout.data for name, rollout in rollouts.items()}
   return StatefulRollout(
       begin=begin, draw=draw, data=data if any(x is not None for x in data.values()) else None,
       observe=play.observe, warm_up=warm_up, ahead=play.ahead,
-      anew=go_on if saved else anew,
+      anew=anew if begins_anew else go_on,
   )
 
 

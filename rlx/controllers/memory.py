@@ -7,8 +7,9 @@ with the rest of the state.
 """
 
 from collections.abc import Callable
+import dataclasses
 
-from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, go_on, stateful
+from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, stateful
 
 
 def with_memory(
@@ -52,9 +53,9 @@ def with_memory(
   def anew(world: World, key: Key) -> World:
     return {**inner.anew(_without(world, name), key), name: world[name]}
 
-  return StatefulRollout(
-      begin=begin_all, draw=draw, data=inner.data, observe=observe_all, warm_up=warm_up, ahead=inner.ahead,
-      anew=go_on if inner.anew is go_on else anew,
+  return dataclasses.replace(
+      inner, begin=begin_all, draw=draw, observe=observe_all, warm_up=warm_up,
+      anew=anew if inner.begins_anew else inner.anew,
   )
 
 

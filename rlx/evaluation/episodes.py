@@ -83,7 +83,7 @@ def play(
     [num] float32 each: `return` (undiscounted), `length`, `unfinished`, and the `info` of the last steps.
   """
   reset_key, steps_key = jax.random.split(key)
-  states, observations = stepping.reset_all(env, reset_key, num)
+  states, observations = stepping.reset_all(env, reset_key, num, params)
 
   def step(carry, key):
     states, observations, alive, total, length, info = carry

@@ -35,7 +35,7 @@ def episodes(env: Environment, policy: Recurrent, *, episodes: int, max_steps: i
 def play(env: Environment, policy: Recurrent, params, key: Key, num: int, max_steps: int) -> jax.Array:
   """[num] undiscounted returns of one episode each, by the likeliest actions."""
   reset_key, steps_key = jax.random.split(key)
-  states, observations = stepping.reset_all(env, reset_key, num)
+  states, observations = stepping.reset_all(env, reset_key, num, params)
 
   def step(carry, key: Key):
     states, observations, remembered, alive, total = carry

@@ -30,7 +30,7 @@ from rlx.run.program import POPULATION, over_members
 from rlx.run.stages import Examination, Run, Stage, there
 from rlx.run.states import abstract_state, begin, gone_on, hand_over, load_frozen
 from rlx.run.writers import LiveLine, MetricsWriter, read_metrics, summarise_population, write_atomically
-from rlx.types import Batch, Models, State, go_on
+from rlx.types import Batch, Models, State
 
 MAX_NONFINITE_UPDATES = 20  # skipped in a row before the run is given up
 SAMPLES = 'samples/step_{:08d}.jsonl'
@@ -143,7 +143,7 @@ def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State 
 
 def _gone_on(run: Run, state: State | None, position: Position, line: LiveLine):
   """A restored state that can go on, where its rollout keeps what no checkpoint holds; and where it is."""
-  if state is None or run.stages[position.stage].rollout.anew is go_on:
+  if state is None or not run.stages[position.stage].rollout.begins_anew:
     return state, position
   line.say(
       'environments on the host are in no checkpoint: they begin new episodes here, and the run is not '

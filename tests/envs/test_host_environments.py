@@ -109,6 +109,15 @@ def test_an_evaluation_plays_one_episode_in_each_and_gives_the_environments_back
   assert len(host_of(env)._idle) == 1 and not host_of(env)._open
 
 
+def test_members_are_examined_in_environments_of_their_own():
+  env = from_gymnasium(problem='Count-v0')
+  act = lambda params, observations, key: jnp.full((2, 1), params)
+  ask = jax.vmap(lambda params: play(env, act, params, jax.random.key(0), 2, 10))
+  played = jax.jit(ask)(jnp.array([-1.0, 0.0, 1.0]))
+  np.testing.assert_array_equal(played['return'], [[30, 30], [60, 60], [90, 90]])
+  np.testing.assert_array_equal(played['length'], 3)
+
+
 def test_the_same_key_gives_the_same_episodes():
   env = from_gymnasium(problem='CartPole-v1')
   rows = jax.jit(lambda key: datasets.roll_out(

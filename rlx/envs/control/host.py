@@ -73,11 +73,15 @@ class Host:
     self._open: dict[int, Many] = {}
     self._idle: list[tuple[int, Many]] = []  # (B, environments) that were given back
 
-  def reset(self, key: Key, num: int) -> tuple[jax.Array, jax.Array]:
-    """Opens `num` environments at the start of an episode: tickets [num] and observations [num, ...]."""
+  def reset(self, key: Key, num: int, player: Any = ()) -> tuple[jax.Array, jax.Array]:
+    """Opens `num` environments at the start of an episode: tickets [num] and observations [num, ...].
+
+    Under `vmap` there are as many for each member of `key` or of `player`.
+    """
     seed = jax.random.bits(key, (), jnp.uint32) >> 1  # as many as an int32 has
     shapes = (jax.ShapeDtypeStruct((num,), jnp.int32), self._observations(num))
-    return io_callback(lambda seed: self._begin(int(seed), num), shapes, seed)
+    whose = [jnp.ravel(leaf)[:1] for leaf in jax.tree.leaves(player)[:1]]
+    return io_callback(lambda seed, *whose: self._begin(int(seed), num), shapes, seed, *whose)
 
   def step(self, tickets: jax.Array, actions: jax.Array) -> tuple[Timestep, jax.Array, jax.Array]:
     """One step of all environments of `tickets` [B].

@@ -5,7 +5,7 @@ and data sets are made of it.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -69,10 +69,18 @@ def anew(env: Environment) -> Callable[[World, Key], World]:
   return begun
 
 
-def reset_all(env: Environment, key: Key, num: int) -> tuple[State, jax.Array]:
-  """`num` environments at the start of an episode: their states and observations."""
+def reset_all(env: Environment, key: Key, num: int, player: Any = ()) -> tuple[State, jax.Array]:
+  """`num` environments at the start of an episode: their states and observations.
+
+  Args:
+    env: one environment.
+    key: of the starts.
+    num: environments.
+    player: parameters of who acts in them, where the key alone does not tell members of a population apart:
+      on the host each needs environments of its own.
+  """
   if (host := host_of(env)) is not None:
-    return host.reset(key, num)
+    return host.reset(key, num, player)
   return jax.vmap(env.reset)(jax.random.split(key, num))
 
 
