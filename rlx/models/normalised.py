@@ -12,14 +12,12 @@ from is one of two:
 Evaluations see the moments as they are, and do not change them.
 """
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 
 from rlx.envs.control.environment import Environment
 from rlx.models.model import Model
-from rlx.models.networks import Network, Policy
+from rlx.models.networks import Network, Policy, behind
 from rlx.types import Batch
 
 MOMENTS = 'moments'  # the model that networks stand on
@@ -56,18 +54,11 @@ def normalised(network: Network | Policy, moments: Network, *, clip: float) -> M
   if clip <= 0 or not isinstance(network, Policy | Network):
     raise ValueError(f'clip={clip} of {type(network).__name__}: above 0, and of a Policy or a Network')
 
-  def seeing(function):
-    def through(params, observations, *rest):
-      seen = jnp.clip(moments.apply(params[MOMENTS], observations), -clip, clip)
-      return function(params['network'], seen, *rest)
+  def see(params, observations: jax.Array):
+    return params['network'], jnp.clip(moments.apply(params[MOMENTS], observations), -clip, clip)
 
-    return through
-
-  names = [field.name for field in dataclasses.fields(network) if field.name != 'init']
-  functions = {name: getattr(network, name) for name in names}
-  wrapped = {name: seeing(function) for name, function in functions.items() if callable(function)}
   return Model(
-      functions=dataclasses.replace(network, **wrapped), init=lambda key, models: network.init(key),
+      functions=behind(network, see), init=lambda key, models: network.init(key),
       stands_on=(MOMENTS,), view=lambda own, models: {'network': own, MOMENTS: models[MOMENTS]},
   )
 
