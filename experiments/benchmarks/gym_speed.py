@@ -1,7 +1,7 @@
 """PPO on gymnasium's CartPole beside Stable-Baselines3, interleaved: A B A B in one run; prints environment
 steps per CPU-second and second, and ratios.
 
-    python3 -m venv sb3 && sb3/bin/pip install stable-baselines3==2.9.0
+    python3 -m venv sb3 && sb3/bin/pip install stable-baselines3==2.9.2
     python -m rlx.experiments.benchmarks.gym_speed --sb3_python=sb3/bin/python
 
 Both sides step the same eight environments in Python, one after the other, and take the same numbers:

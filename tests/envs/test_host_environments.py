@@ -12,6 +12,7 @@ import pytest
 from rlx import config as configs
 from rlx.data import transitions as datasets
 from rlx.envs.control import stepping
+from rlx.envs.control.adaptors.envpool import from_envpool
 from rlx.envs.control.adaptors.gymnasium import from_gymnasium
 from rlx.envs.control.host import host_of
 from rlx.envs.control.wrappers import scaled_reward
@@ -167,6 +168,19 @@ def test_a_run_says_that_it_is_not_bitwise_the_same(halted, capsys):
   train.train(config, workdir, quiet=False, command='')
   said = [line for line in capsys.readouterr().err.splitlines() if 'on the host' in line]
   assert len(said) == 1 and 'not bitwise' in said[0]
+
+
+def test_envpool_resets_what_has_ended_and_loses_nothing():
+  pytest.importorskip('envpool')
+  env = from_envpool(problem='CartPole-v1')
+  rows = jax.jit(lambda key: datasets.roll_out(
+      env, datasets.random_actions(env), key, num_envs=3, num_steps=80
+  ))(jax.random.key(0))
+  episodes = datasets.trajectories(rows)
+  assert len(episodes) >= 6
+  for episode in episodes:
+    np.testing.assert_array_equal(episode['next_observations'][:-1], episode['observations'][1:])
+    assert np.abs(episode['observations'][0]).max() <= 0.05  # where CartPole begins
 
 
 @pytest.mark.parametrize(('change', 'message'), [

@@ -7,10 +7,14 @@ Paper: Kostrikov et al., 2021, https://arxiv.org/abs/2110.06169
     rlx make-dataset --workdir=runs/half --source=sampled --num_steps=1250 --output=runs/half.npz
     rlx --config=experiments/configs/offline/iql_pendulum.py --workdir=runs/iql_pendulum
 
-Networks see observations by the moments of the data set, and returns are scaled to a span of 1000: a
-sharpness that is in units of returns then means the same for any data set.
+Networks see observations by the moments of the data set, and returns are scaled to a span of 1000: what is
+in units of returns then means the same for any data set.
 
-Result: not run yet.
+Result: after 4,000 updates on records that return -765, five seeds, interquartile mean and worst
+(`python -m rlx.experiments.control_table --seeds 5`): -870 and -1122. With nothing normalised
+(`moments=0,span=0`) -1015 and -1095, below behaviour cloning, which has -905 and -935. With a span of 30 -893
+and -922, and there the moments change nothing (`moments=0,span=30.0`: -890 and -934). So the scale of rewards
+is what brings IQL above cloning, by little; nobody comes to the records, whose actions were drawn by chance.
 """
 
 from ml_collections import ConfigDict

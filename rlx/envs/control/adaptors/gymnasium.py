@@ -55,7 +55,7 @@ def from_gymnasium(
   one = make(1)
   observations, actions = one.single_observation_space, one.single_action_space
   one.close()
-  shape, ours, to_theirs = _spaces(gymnasium.spaces, problem, observations, actions)
+  shape, ours, to_theirs = spaces_of(gymnasium.spaces, f'gymnasium:{problem}', observations, actions)
   return on_host(
       lambda num: _Many(make(num), gymnasium.vector.AutoresetMode, to_theirs), observation_shape=shape,
       actions=ours, random_return=random_return, expert_return=expert_return,
@@ -83,18 +83,18 @@ def _make(gymnasium, problem: str, vectorization: str, arguments: dict[str, Any]
   return envs
 
 
-def _spaces(spaces, problem: str, observations, actions):
+def spaces_of(spaces, who: str, observations, actions):
   """The shape of observations, rlx's actions, and the function from many of these to gymnasium's."""
   if not isinstance(observations, spaces.Box):
     raise ConfigError(
-        f'gymnasium:{problem} has observations {observations}; a policy here takes a Box: register the id '
+        f'{who} has observations {observations}; a policy here takes a Box: register the id '
         'with gymnasium.wrappers.FlattenObservation around it'
     )
   if isinstance(actions, spaces.Discrete):
     return observations.shape, Discrete(int(actions.n)), lambda a: a + actions.start
   if not isinstance(actions, spaces.Box) or len(actions.shape) != 1 or not actions.is_bounded():
     raise ConfigError(
-        f'gymnasium:{problem} has actions {actions}; a policy here has discrete ones, or a bounded Box of '
+        f'{who} has actions {actions}; a policy here has discrete ones, or a bounded Box of '
         'one axis'
     )
   middle, half = (actions.high + actions.low) / 2, (actions.high - actions.low) / 2
