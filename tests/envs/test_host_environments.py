@@ -160,6 +160,7 @@ def test_what_goes_on_elsewhere_begins_new_episodes_and_cuts_off_the_old_ones(ha
   assert after.world['agents'].states.tolist() in [[n] for n in host_of(there.task)._open]
 
 
+@pytest.mark.slow
 def test_a_run_says_that_it_is_not_bitwise_the_same(halted, capsys):
   config, workdir, *_ = halted
   assert train.train(config, workdir, quiet=True, command='').finished
@@ -170,6 +171,7 @@ def test_a_run_says_that_it_is_not_bitwise_the_same(halted, capsys):
   assert len(said) == 1 and 'not bitwise' in said[0]
 
 
+@pytest.mark.filterwarnings('ignore:.*precision lowered by casting')
 def test_envpool_resets_what_has_ended_and_loses_nothing():
   pytest.importorskip('envpool')
   env = from_envpool(problem='CartPole-v1')
