@@ -3,6 +3,7 @@
 import posixpath
 import re
 
+PAGES = {'README.md': 'index.md', 'CONTRIBUTING.md': 'contributing.md'}  # as pages.py writes them
 LINK = re.compile(r'\]\((?!https?://|#|mailto:)([^)\s#]+)(#[^)\s]*)?\)')
 
 
@@ -14,6 +15,8 @@ def on_page_markdown(markdown: str, *, page, config, files) -> str:
     target = posixpath.normpath(posixpath.join('docs', folder, match[1]))
     if target.startswith('docs/') and files.get_file_from_path(target.removeprefix('docs/')) is not None:
       return match[0]
+    if target in PAGES:
+      return f']({posixpath.relpath(PAGES[target], folder or ".")}{match[2] or ""})'
     for prefix, pages in (('rlx/algorithms/', 'algorithms/'), ('rlx/', 'reference/')):
       name = f'{pages}{target.removeprefix(prefix).removesuffix(".py")}.md'
       if target.startswith(prefix) and files.get_file_from_path(name) is not None:

@@ -23,6 +23,9 @@ sections, or models by their names. A part is made once, when the first function
 asks for is an error. Inside a section, a section with a `name` is a part of its own where the function asks
 for it, and otherwise a function with its numbers bound.
 
+A name with a colon is of another project: `gymnax:CartPole-v1` is `from_gymnax` with the rest for its first number. What has
+a default can be left out.
+
     names: {'critic': 'policy'}     in any section: the role `critic` is played by the model `policy`
 
 A value is set from the command line by its path, `--config.algorithm.clip_high=0.28`, and so is a whole section, in the

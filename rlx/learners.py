@@ -38,6 +38,7 @@ from rlx.types import (
   State,
   StatefulRollout,
   World,
+  go_on,
   stateful,
 )
 
@@ -157,10 +158,15 @@ def _rollout(play: StatefulRollout, learners: Mapping[str, Learner]) -> Stateful
   def draw(models: Models, world: World, key: Key):
     raise TypeError('the rollout of several learners is drawn from by their train step')
 
+  def anew(world: World, key: Key) -> World:
+    return {name: rollouts[name].anew(world[name], own) for name, own in keys(key).items()}
+
+  begins_anew = any(rollout.begins_anew for rollout in rollouts.values())
   data = {name: rollout.data for name, rollout in rollouts.items()}
   return StatefulRollout(
       begin=begin, draw=draw, data=data if any(x is not None for x in data.values()) else None,
       observe=play.observe, warm_up=warm_up, ahead=play.ahead,
+      anew=anew if begins_anew else go_on,
   )
 
 

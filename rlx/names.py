@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 import functools
+import importlib
 import importlib.util
 import inspect
 from pathlib import Path
@@ -30,12 +31,22 @@ def resolve(name: str, *packages: str) -> Callable:
   way (`control.ppo` below `rlx.algorithms`), and then from the top: `yours.algorithms.mine`. Modules are
   found by reading sources; only the one that is meant is imported.
 
+  A name with a colon is of something that another project has: `gymnax:CartPole-v1` is `from_gymnax`, looked
+  up as above, with what is behind the colon for its first keyword-only parameter.
+
   Args:
     name: as a config has it.
     packages: where it is looked up, in this order.
   Raises:
     ConfigError: there is no such module or function, or there are several.
   """
+  project, colon, what = name.partition(':')
+  if colon:
+    function = resolve(f'from_{project}', *packages)
+    keywords = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    bound = functools.partial(function, **{keywords[0]: what})
+    bound.__name__ = function.__name__
+    return bound
   for path in [f'{package}.{name}' for package in packages] + [name] * ('.' in name):
     if found := _exactly(path):
       return found
@@ -105,6 +116,23 @@ def definitions(package: str) -> dict[str, list[str]]:
     for name in _DEFINITION.findall(path.read_text()):
       places.setdefault(name, []).append(module)
   return places
+
+
+def imported(module: str, *, extra: str, who: str) -> Any:
+  """An optional package, imported.
+
+  Args:
+    module: its name.
+    extra: of rlx, that installs it.
+    who: needs it, as the config says.
+  Raises:
+    ConfigError: it is not installed; one line with the command.
+  """
+  try:
+    return importlib.import_module(module)
+  except ImportError as error:
+    missing = error.name or module
+    raise ConfigError(f"{who} needs the package {missing}: pip install 'rlx[{extra}]'") from error
 
 
 def fill(function: Callable, known: Mapping[str, Any]) -> Any:

@@ -132,7 +132,8 @@ def of_its_own(
 
   def counted(state: State, batch: Batch, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
     state, metrics = learn(state.replace(world=rollout.observe(state.world, batch)), batch, frozen)
-    return state.replace(step=state.step + 1), {**metrics, **describe(batch)}
+    state = state.replace(step=state.step + 1, slow=rollout.absorb(state.slow, batch))
+    return state, {**metrics, **describe(batch)}
 
   keep = lambda state, batch, frozen=NO_MODELS: batch
   return over(Step(rollout=rollout, sample=None, reward=reward, annotate=keep, learn=counted), {})
@@ -245,6 +246,8 @@ def _learn(
 
   carry = (state.params, state.slow, state.opt_state)
   (params, slow, opt_state), metrics = jax.lax.scan(update, carry, (jnp.arange(len(rows)), rows))
+  if isinstance(algorithm.rollout, StatefulRollout):
+    slow = algorithm.rollout.absorb(slow, batch)
   metrics = {**_over_updates(metrics), **describe(batch), **_optimizer_health(opt_state)}
   state = state.replace(step=state.step + 1, params=params, slow=slow, opt_state=opt_state)
   return state, metrics

@@ -28,12 +28,13 @@ def polyak(names: dict[str, str], *, rate: float) -> Track:
   return track
 
 
-def periodic(names: dict[str, str], *, period: int) -> Track:
+def periodic(names: dict[str, str], *, period: int, rate: float = 1.0) -> Track:
   """Copies: slow ← params after every `period` optimizer updates, unchanged between them.
 
   Args:
     names: lagging model -> trained model that it copies, e.g. `{'reference': 'policy'}`.
     period: in optimizer updates, at least 1.
+    rate: of what is copied, as in `polyak`; 1 copies all.
   Returns:
     A `track` function.
   """
@@ -41,7 +42,10 @@ def periodic(names: dict[str, str], *, period: int) -> Track:
   def track(slow: Models, params: Models, update: jax.Array) -> Models:
     due = (update + 1) % period == 0
     copied = {
-        name: jax.tree.map(lambda new, old: jnp.where(due, new, old), params[source], slow[name])
+        name: jax.tree.map(
+            lambda new, old: jnp.where(due, new if rate == 1 else old + rate * (new - old), old),
+            params[source], slow[name],
+        )
         for name, source in names.items()
     }
     return {**slow, **copied}

@@ -57,6 +57,18 @@ def stay_cold(models: Models, world: World, key: Key) -> World:
   return world
 
 
+def take_nothing(slow: Models, batch: Batch) -> Models:
+  """The identity for `StatefulRollout.absorb`: lagging models take nothing from a batch."""
+  del batch
+  return slow
+
+
+def go_on(world: World, key: Key) -> World:
+  """The identity for `StatefulRollout.anew`: all that the rollout remembers is in the state."""
+  del key
+  return world
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StatefulRollout:
   """A rollout that remembers something from step to step, such as its place in a data set.
@@ -71,6 +83,9 @@ class StatefulRollout:
       one only afterwards.
     warm_up: `(models, world, key) -> world`, once, when the stage has its models: what is gathered before the
       first step.
+    absorb: `(slow, batch) -> slow`, once a step, behind the last update: what lagging models take from what
+      was learnt from, such as the moments of observations.
+    anew: `(world, key) -> world`, once, when a state was restored: what could not be saved begins again.
     ahead: whether a batch can be drawn before the last one has been learnt from; not where rows stay
       unfinished and go on in the next.
   """
@@ -80,7 +95,14 @@ class StatefulRollout:
   data: Any
   observe: Observe = keep_world
   warm_up: Callable[[Models, World, Key], World] = stay_cold
+  absorb: Callable[[Models, Batch], Models] = take_nothing
+  anew: Callable[[World, Key], World] = go_on
   ahead: bool = True
+
+  @property
+  def begins_anew(self) -> bool:
+    """Whether something of it is in no state, so that a restored run is not bitwise the same."""
+    return self.anew is not go_on
 
   def __call__(self, models: Models, world: World, key: Key) -> tuple[Batch, World]:
     return self.draw(models, world, key)

@@ -13,6 +13,7 @@ import jax
 import pytest
 
 from rlx import config as configs
+from rlx.names import PACKAGES, resolve
 from rlx.run import train
 from rlx.run.build import build
 
@@ -61,3 +62,20 @@ def follow(guide: Path, folder: Path) -> None:
 
 def test_the_guides_have_code():
   assert sum(len(blocks(guide)) for guide in GUIDES.glob('*.md')) >= 12
+
+
+@pytest.mark.parametrize('path', sorted(GUIDES.glob('*.md')), ids=lambda path: path.stem)
+def test_links_lead_somewhere(path):
+  links = re.findall(r'\]\(([^)#]+)\)', path.read_text())
+  missing = [link for link in links if '://' not in link and not (path.parent / link).exists()]
+  assert links and not missing
+
+
+def test_names_in_the_guide_of_cleanrl_are_functions():
+  text = (GUIDES / 'from_cleanrl.md').read_text()
+  packages = tuple(dict.fromkeys(name for names in PACKAGES.values() for name in names)) + ('rlx',)
+  names = {name for name in re.findall(r"'name': '([\w.:/-]+)'", text) if not name.endswith(':ID')}
+  names |= {'stacked', 'scaled_reward', 'hindsight_replay', 'schedules.linear', 'schedules.exponential'}
+  assert len(names) > 12
+  for name in names:
+    assert callable(resolve(name, *packages)), name

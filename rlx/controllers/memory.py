@@ -7,6 +7,7 @@ with the rest of the state.
 """
 
 from collections.abc import Callable
+import dataclasses
 
 from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, stateful
 
@@ -49,8 +50,12 @@ def with_memory(
   def warm_up(models: Models, world: World, key: Key) -> World:
     return {**inner.warm_up(models, _without(world, name), key), name: world[name]}
 
-  return StatefulRollout(
-      begin=begin_all, draw=draw, data=inner.data, observe=observe_all, warm_up=warm_up, ahead=inner.ahead
+  def anew(world: World, key: Key) -> World:
+    return {**inner.anew(_without(world, name), key), name: world[name]}
+
+  return dataclasses.replace(
+      inner, begin=begin_all, draw=draw, observe=observe_all, warm_up=warm_up,
+      anew=anew if inner.begins_anew else inner.anew,
   )
 
 

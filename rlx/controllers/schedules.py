@@ -68,6 +68,19 @@ def linear(step: jax.Array | int, *, first: float, last: float, num_steps: int) 
   return first + (last - first) * done
 
 
+def exponential(step: jax.Array | int, *, first: float, last: float, num_steps: int) -> jax.Array:
+  """[] float32: from `first` to `last` by the same factor each step, and then `last`; both above 0.
+
+  Args:
+    step: [] train step.
+    first: value at step 0.
+    last: value from `num_steps` on.
+    num_steps: at least 1.
+  """
+  done = linear(step, first=0.0, last=1.0, num_steps=num_steps)
+  return first * (last / first) ** done
+
+
 def two_phases(
     step: jax.Array | int, *, kept: float, slow_rate: float, fast_rate: float, num_steps: int
 ) -> jax.Array:

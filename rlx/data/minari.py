@@ -1,9 +1,9 @@
 """Data sets in Minari's format: those that others have published, and ours for their tools.
 
 Minari keeps episodes, with one observation more than actions; a data set here keeps transitions. `write` and
-`read` go from one to the other, `dataset` is what a config names. Where its files are is Minari's business:
-under `~/.minari/datasets`, or where the variable MINARI_DATASETS_PATH says. Nothing is downloaded;
-`minari download ID` does that.
+`read` go from one to the other, `from_minari` is what a config names, as `minari:ID`. Where its files are is
+Minari's business: under `~/.minari/datasets`, or where the variable MINARI_DATASETS_PATH says. Nothing is
+downloaded; `minari download ID` does that.
 
 Source: the format is that of https://minari.farama.org/content/dataset_standards/ (minari 0.5.4).
 """
@@ -16,9 +16,8 @@ import numpy as np
 
 from rlx.data import transitions as datasets
 from rlx.envs.control.environment import Continuous, Discrete, Environment
+from rlx.names import imported
 from rlx.types import Batch
-
-INSTALL = "pip install 'rlx[minari]'"
 
 
 def write(dataset_id: str, dataset: Batch, env: Environment, *, description: str) -> None:
@@ -100,7 +99,7 @@ def read(dataset_id: str) -> Batch:
   return rows
 
 
-def dataset(env: Environment, *, dataset_id: str, discount: float) -> Batch:
+def from_minari(env: Environment, *, dataset_id: str, discount: float) -> Batch:
   """A data set of Minari's, with `returns_to_go`, as a config names it.
 
   Args:
@@ -142,13 +141,9 @@ def _with_dtype(actions: np.ndarray, env: Environment) -> np.ndarray:
 
 def _packages():
   """(gymnasium, minari), which take a second to import."""
-  try:
-    import gymnasium
-    import h5py  # noqa: F401 (Minari finds out that it is missing when it writes)
-    import minari
-  except ImportError as error:
-    raise ValueError(f"Minari's format needs the packages minari and h5py: {INSTALL}") from error
-  return gymnasium, minari
+  imported('h5py', extra='minari', who="Minari's format")  # whose lack Minari finds out when it writes
+  names = ('gymnasium', 'minari')
+  return tuple(imported(name, extra='minari', who="Minari's format") for name in names)
 
 
 def _first_line(error: Exception) -> str:

@@ -237,6 +237,28 @@ def demonstrated(env: Environment, *, expert: Dataset, others: Dataset) -> Batch
   return {**concatenate(*parts), 'preferred': jnp.concatenate(marks)}
 
 
+def rescaled(env: Environment, *, data: Dataset, span: float) -> Batch:
+  """A data set whose rewards are scaled so that the returns of its episodes are `span` apart, worst to best.
+
+  What the authors of IQL do for locomotion, with a span of 1000; numbers that are in units of returns
+  (temperatures, clips) then mean the same for any data set.
+
+  Args:
+    env: what it is of.
+    data: makes the data set.
+    span: of returns, above 0.
+  Raises:
+    ValueError: `span` is not positive, or all episodes return the same.
+  Source: Kostrikov et al., 2021, https://arxiv.org/abs/2110.06169, appendix B.
+  """
+  rows = fill(data, {'env': env})
+  returns = np.array([episode['rewards'].sum() for episode in trajectories(rows)])
+  if span <= 0 or returns.min() == returns.max():
+    raise ValueError(f'span={span} of returns {returns.min()} to {returns.max()}: above 0, and some differ')
+  factor = jnp.float32(span / (returns.max() - returns.min()))
+  return {**rows, **{name: factor * rows[name] for name in ('rewards', 'returns_to_go') if name in rows}}
+
+
 def partly_labelled(env: Environment, *, data: Dataset, labelled_every: int) -> Batch:
   """A data set of whose episodes only each n-th has actions; those of the others are 0, and `labelled` False.
 

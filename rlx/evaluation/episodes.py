@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
 from rlx.evaluation.evaluation import Evaluation
 from rlx.models.networks import Policy
@@ -49,8 +50,9 @@ def _played(env, act, num_episodes, max_steps) -> Evaluation:
 
 
 def described(env: Environment, returns: jax.Array) -> dict[str, jax.Array]:
-  """`return`, `return_worst` and `score` of returns [num]."""
-  return {'return': returns.mean(), 'return_worst': returns.min(), 'score': env.score(returns.mean())}
+  """`return`, `return_worst` and, where the environment says what is good, `score` of returns [num]."""
+  numbers = {'return': returns.mean(), 'return_worst': returns.min()}
+  return {**numbers, 'score': env.score(returns.mean())} if env.is_scored else numbers
 
 
 def numbers(answer: dict[str, jax.Array]) -> tuple[dict[str, float], list[dict]]:
@@ -81,23 +83,24 @@ def play(
     [num] float32 each: `return` (undiscounted), `length`, `unfinished`, and the `info` of the last steps.
   """
   reset_key, steps_key = jax.random.split(key)
-  states, observations = jax.vmap(env.reset)(jax.random.split(reset_key, num))
+  states, observations = stepping.reset_all(env, reset_key, num, params)
 
   def step(carry, key):
     states, observations, alive, total, length, info = carry
     action_key, env_key = jax.random.split(key)
     actions = act(params, observations, action_key)
-    new = jax.vmap(env.step)(states, actions, jax.random.split(env_key, num))
+    new = stepping.step_all(env, states, actions, env_key)
     total = total + jnp.where(alive, new.reward, 0)
     info = jax.tree.map(lambda a, b: jnp.where(alive, a, b), new.info, info)
     carry = (new.state, new.observation, alive & ~new.ended, total, length + alive, info)
     return carry, None
 
-  one = jax.tree.map(lambda x: x[0], states)
-  action = jax.eval_shape(act, params, observations, key)
-  new = jax.eval_shape(env.step, one, jax.ShapeDtypeStruct(action.shape[1:], action.dtype), key)
+  new = jax.eval_shape(
+      lambda: stepping.step_all(env, states, act(params, observations, key), key)
+  )
   info = {name: jnp.zeros(num) for name in new.info}
   carry = (states, observations, jnp.ones(num, bool), jnp.zeros(num), jnp.zeros(num), info)
   carry, _ = jax.lax.scan(step, carry, jax.random.split(steps_key, max_steps))
-  _, _, alive, total, length, info = carry
+  states, _, alive, total, length, info = carry
+  stepping.done_with(env, states)
   return {'return': total, 'length': length, 'unfinished': alive.astype(jnp.float32), **info}

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
 from rlx.evaluation.episodes import EPISODES_SEED, check_counts, described, numbers
 from rlx.evaluation.evaluation import Evaluation
@@ -34,15 +35,16 @@ def episodes(env: Environment, policy: Recurrent, *, episodes: int, max_steps: i
 def play(env: Environment, policy: Recurrent, params, key: Key, num: int, max_steps: int) -> jax.Array:
   """[num] undiscounted returns of one episode each, by the likeliest actions."""
   reset_key, steps_key = jax.random.split(key)
-  states, observations = jax.vmap(env.reset)(jax.random.split(reset_key, num))
+  states, observations = stepping.reset_all(env, reset_key, num, params)
 
   def step(carry, key: Key):
     states, observations, remembered, alive, total = carry
     remembered, logits, _ = policy.step(params, remembered, observations)
-    new = jax.vmap(env.step)(states, jnp.argmax(logits, axis=-1), jax.random.split(key, num))
+    new = stepping.step_all(env, states, jnp.argmax(logits, axis=-1), key)
     total = total + jnp.where(alive, new.reward, 0)
     return (new.state, new.observation, remembered, alive & ~new.ended, total), None
 
   carry = (states, observations, jnp.zeros((num, policy.size)), jnp.ones(num, bool), jnp.zeros(num))
-  (*_, total), _ = jax.lax.scan(step, carry, jax.random.split(steps_key, max_steps))
+  (states, *_, total), _ = jax.lax.scan(step, carry, jax.random.split(steps_key, max_steps))
+  stepping.done_with(env, states)
   return total

@@ -343,6 +343,23 @@ def positive(*, initial: float) -> Network:
   return Network(init=lambda key: {'log': jnp.float32(math.log(initial))}, apply=lambda p: jnp.exp(p['log']))
 
 
+def behind(
+    network: Network | Policy, see: Callable[[Any, jax.Array], tuple[Any, jax.Array]]
+) -> Network | Policy:
+  """A network that sees its observations through a function; it begins as it did.
+
+  Args:
+    network: whose functions take parameters and observations first.
+    see: `(params, observations) -> (the network's own parameters, what it sees)`.
+  """
+  def through(function):
+    return lambda params, observations, *rest: function(*see(params, observations), *rest)
+
+  names = [field.name for field in dataclasses.fields(network) if field.name != 'init']
+  functions = {name: getattr(network, name) for name in names}
+  return dataclasses.replace(network, **{name: through(f) for name, f in functions.items() if callable(f)})
+
+
 # --- parts --------------------------------------------------------------------------------------------------
 
 

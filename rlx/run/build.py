@@ -72,8 +72,11 @@ def build(config: ConfigDict) -> Run:
   log = call(Logging, {**_WRITERS, **config.log}, 'log')
   mesh = call(sharding.make_mesh, config.mesh, 'mesh')
   shared = Parts({name: config[name] for name in SHARED if name in config}, {})
-  models = _build_models(config, shared)
+  data = Parts({'data': config.data} if 'data' in config else {}, {}, shared)
+  models = _build_models(config, data)
   build_one = functools.partial(_build_stage, config, models=models, shared=shared, log=log, mesh=mesh)
+  if 'data' in data.asked:  # moments are of it: the last stage has the same
+    build_one = functools.partial(build_one, data=data['data'])
   built = {name: build_one(name, learnt=_learnt(config, entries, name)) for name in names}
   stages = tuple(built[name][0] for name in entries)
   parts = built[entries[-1]][1]
@@ -151,8 +154,8 @@ def _learnt(config, entries: tuple[str, ...], name: str) -> frozenset[str]:
 # --- models -------------------------------------------------------------------------------------------------
 
 
-def _build_models(config, shared: Parts) -> dict[str, NamedModel]:
-  """Every entry of `config.models`; a model that asks for another is built after it."""
+def _build_models(config, outer: Parts) -> dict[str, NamedModel]:
+  """Every entry of `config.models`; a model that asks for another is built after it, `outer` for the rest."""
   sections = config.models
   if taken := sorted({*sections} & {*config.keys(), *TAKEN}):
     raise ConfigError(f'config.models has {taken}, names of sections; call these models something else')
@@ -170,7 +173,7 @@ def _build_models(config, shared: Parts) -> dict[str, NamedModel]:
     )
     return model.functions
 
-  parts = Parts({}, {name: functools.partial(build_model, name) for name in sections}, shared)
+  parts = Parts({}, {name: functools.partial(build_model, name) for name in sections}, outer)
   for name in sections:
     parts[name]()
   return named
@@ -224,12 +227,15 @@ def _check_vocabularies(where: str, held: Iterable[NamedModel], task: Any) -> No
 # --- stages -------------------------------------------------------------------------------------------------
 
 
-def _build_stage(config, name, *, models, shared, log, mesh, learnt) -> tuple[Stage, Parts]:
+def _build_stage(
+    config, name, *, models, shared, log, mesh, learnt, data=None
+) -> tuple[Stage, Parts]:
   section, where = (config, 'main') if name == 'main' else (config[name], name)
   _require_stage_keys(section, where)
   trained, slow = _trained(section), section.slow.to_dict()
   _check_held(where, trained, slow, models)
-  parts = _stage_parts(config, section, slow, models, shared, log)
+  given = {} if data is None or name != 'main' else {'data': data}
+  parts = _stage_parts(config, section, slow, models, shared, log, given)
   held = {name: models[slow.get(name, name)] for name in (*trained, *slow)}
   stands = any(one.model.stands_on for one in models.values())
   view = functools.partial(_seen, models=models, slow=slow) if stands else None
@@ -279,7 +285,7 @@ def _seen(own, models, slow):
   return seen(own, {name: models[slow.get(name, name)] for name in own}, models)
 
 
-def _stage_parts(config, section, slow, models, shared: Parts, log: Logging) -> Parts:
+def _stage_parts(config, section, slow, models, shared: Parts, log: Logging, more) -> Parts:
   """What the functions of a stage may ask for: its sections, and models as they speak here."""
   task = lambda: parts['task']()
 
@@ -300,6 +306,7 @@ def _stage_parts(config, section, slow, models, shared: Parts, log: Logging) -> 
   names = {**{name: name for name in models}, **slow}
   given = {name: functools.partial(speaker, source) for name, source in names.items()}
   given |= {'transcripts': lambda: log.samples, 'optimizer': lambda: learning.optimizer_of(section, parts)}
+  given |= more
   same = {name for name in SHARED if _is_same(section, config, name)}
   sections = {name: value for name, value in section.items() if name not in same}
   parts = Parts(sections, given, shared)

@@ -97,8 +97,9 @@ def call(
 
   Args:
     function: positional parameters are sections inside this one, or taken from `parts` by name; keyword-only
-      ones that have no default must be in the section, and the section may hold nothing else (`name` and
-      `names` aside). A function that takes any keywords (`**models`) is given what their sections make.
+      ones that have no default must be in the section, those that have one may be, and the section may hold
+      nothing else (`name` and `names` aside). A function that takes any keywords (`**models`) is given what
+      their sections make.
     section: of the config.
     where: the section's name, for errors.
     parts: name -> a function without arguments that makes the part.
@@ -115,7 +116,8 @@ def call(
   own = {p: section[p] for p in positional if p in section and is_section(section[p])}
   values = {k: v for k, v in section.items() if k not in ('name', 'names') and k not in own}
   if not any_keyword:
-    wanted = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
+    keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    wanted = {p.name for p in keywords if p.default is p.empty or p.name in values}
     require_keys(values.keys(), wanted, where, f'{function.__name__}()')
   nested = lambda key, value: build_section(value, f'{where}.{key}', parts, inside)
   deep = nested if any_keyword else lambda key, value: bound(value, f'{where}.{key}', inside)

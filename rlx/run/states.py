@@ -7,6 +7,7 @@ keeps them for its next entry, memories that the next stage takes. The rest is l
 from collections.abc import Callable, Mapping
 import functools
 from typing import Any
+import zlib
 
 import jax
 import jax.numpy as jnp
@@ -137,6 +138,23 @@ def _beginnings(run: Run, stage: Stage) -> tuple[_Placed, _Placed, _Placed]:
   settle = lambda models, frozen, key: stage.settle({**models, **frozen}, key)
   functions = ((make, (0, None, 0)), (copies, (0, None)), (settle, (0, None, 0)))
   return tuple(_Placed(over_members(function, run.population, axes), run) for function, axes in functions)
+
+
+def gone_on(run: Run, entry: int, state: State) -> State:
+  """A restored state with what its rollout could not save begun anew: environments on the host.
+
+  Args:
+    run: from `build`.
+    entry: the stage that the state is in.
+    state: as it was restored; its world is donated.
+  """
+  anew = run.stages[entry].rollout.anew
+
+  def begun(world, key, step):
+    return anew(world, jax.random.fold_in(jax.random.fold_in(key, zlib.crc32(b'anew') % 2**31), step))
+
+  members = over_members(begun, run.population, (0, 0, 0))
+  return state.replace(world=jax.jit(members, donate_argnums=0)(state.world, state.key, state.step))
 
 
 def load_frozen(run: Run, entry: int, loaded: Models) -> Models:

@@ -29,7 +29,7 @@ from rlx.run.checkpoint import Checkpoints, environment
 from rlx.run.pace import Pace, compilation
 from rlx.run.program import POPULATION, over_members
 from rlx.run.stages import Examination, Run, Stage, there
-from rlx.run.states import abstract_state, begin, hand_over, load_frozen
+from rlx.run.states import abstract_state, begin, gone_on, hand_over, load_frozen
 from rlx.run.writers import LiveLine, MetricsWriter, read_metrics, summarise_population, write_atomically
 from rlx.types import Batch, Models, State
 
@@ -90,7 +90,7 @@ def train(
     if extended:
       line.say(extended)
     compiled = stack.enter_context(compilation())
-    state, position = _restore(run, checkpoints, line)
+    state, position = _gone_on(run, *_restore(run, checkpoints, line), line)
     resume_step = -1 if state is None else position.step
     plain = json.loads(config.to_json())
     writer = MetricsWriter(
@@ -160,6 +160,17 @@ def _placed(run: Run, state: State, extra: dict) -> tuple[State, Position]:
   position = Position(**extra['position'])
   _check_digests(run.stages[position.stage], extra['frozen'])
   return state, position
+
+
+def _gone_on(run: Run, state: State | None, position: Position, line: LiveLine):
+  """A restored state that can go on, where its rollout keeps what no checkpoint holds; and where it is."""
+  if state is None or not run.stages[position.stage].rollout.begins_anew:
+    return state, position
+  line.say(
+      'environments on the host are in no checkpoint: they begin new episodes here, and the run is not '
+      'bitwise what it would have been'
+  )
+  return gone_on(run, position.stage, state), position
 
 
 def _digests(stage: Stage) -> dict[str, str]:
@@ -464,7 +475,7 @@ class _Session:
 
   def _dump(self, position: Position) -> Path:
     """Saves the state of a position, replayed from the last checkpoint (states are donated)."""
-    state, at = _restore(self.run, self.checkpoints, self.line)
+    state, at = _gone_on(self.run, *_restore(self.run, self.checkpoints, self.line), self.line)
     state = begin(self.run, 0, {}, 0, self.frozen(0)) if state is None else state
     if at.ended:
       state, at = self._next_stage(state, at)

@@ -37,7 +37,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch):
 
 def test_what_is_written_is_read_again(minari, rows):
   format_of_minari.write('cartpole/random-v0', rows, CARTPOLE, description='random actions')
-  again = format_of_minari.dataset(CARTPOLE, dataset_id='cartpole/random-v0', discount=0.5)
+  again = format_of_minari.from_minari(CARTPOLE, dataset_id='cartpole/random-v0', discount=0.5)
   assert again.keys() == rows.keys()
   for name in rows:
     assert again[name].dtype == rows[name].dtype
@@ -74,7 +74,7 @@ def test_actions_of_other_bounds_are_scaled_and_what_just_stops_is_cut_off(minar
   np.testing.assert_array_equal(rows['truncated'], [False, True, False, True])
   assert {x.dtype for x in rows.values()} == {jnp.dtype('float32'), jnp.dtype('bool')}
   with pytest.raises(ValueError, match='those of the environment'):
-    format_of_minari.dataset(
+    format_of_minari.from_minari(
         near_real.late(max_steps=5, steps=1), dataset_id='other/made-v1', discount=0.9
     )
 

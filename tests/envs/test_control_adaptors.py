@@ -1,6 +1,7 @@
 """Adaptors to the environments of other projects, where those are installed, and the pool on the host."""
 
 import random
+import sys
 import threading
 import time
 
@@ -12,6 +13,7 @@ from rlx.envs.control.adaptors.brax import from_brax
 from rlx.envs.control.adaptors.gymnasium import Pool
 from rlx.envs.control.adaptors.gymnax import from_gymnax
 from rlx.envs.control.conformance import check_environment
+from rlx.names import resolve
 
 RETURNS = dict(random_return=0.0, expert_return=1.0)
 
@@ -20,6 +22,21 @@ RETURNS = dict(random_return=0.0, expert_return=1.0)
 def test_gymnax_keeps_the_contract(problem):
   pytest.importorskip('gymnax')
   check_environment(from_gymnax(problem=problem, max_steps=20, **RETURNS), num_steps=20)
+
+
+@pytest.mark.parametrize(('name', 'package', 'packages'), [
+    ('gymnax:CartPole-v1', 'gymnax', ('rlx.envs',)), ('brax:ant', 'brax', ('rlx.envs',)),
+    ('gymnasium:CartPole-v1', 'gymnasium', ('rlx.envs',)), ('minari:some/thing-v0', 'minari', ('rlx.data',)),
+])
+def test_a_short_name_is_the_function_of_its_project_and_a_missing_one_is_one_line(
+    monkeypatch, name, package, packages
+):
+  monkeypatch.setitem(sys.modules, package, None)
+  function = resolve(name, *packages)
+  numbers = dict(discount=0.9) if package == 'minari' else {}
+  with pytest.raises(ValueError, match=r"pip install 'rlx\[\w+\]'") as error:
+    function(*[None] * len(numbers), **numbers)
+  assert package in str(error.value) and '\n' not in str(error.value)
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from rlx.types import Algorithm, Batch, Models, Rollout
 
 def c51(
     rollout: Rollout, policy: GreedyPolicy, *, num_atoms: int, low: float, high: float, discount: float,
-    target_period: int,
+    target_period: int, target_rate: float = 1.0,
 ) -> Algorithm:
   """Categorical deep Q-learning; trains `policy`, and `slow['target']` copies it now and then.
 
@@ -34,6 +34,7 @@ def c51(
     high: the last atom.
     discount: γ per step.
     target_period: updates between two copies.
+    target_rate: of what is copied; with a period of 1 and a small rate the target follows smoothly (Polyak).
   Raises:
     ValueError: the atoms do not span an interval.
   """
@@ -49,7 +50,7 @@ def c51(
     errors = -jnp.sum(targets * jax.nn.log_softmax(logits), axis=-1)
     return errors, errors, policy.values(models['policy'], batch['observations'])
 
-  return q_learning(rollout, judge, target_period=target_period)
+  return q_learning(rollout, judge, target_period=target_period, target_rate=target_rate)
 
 
 def projected(moved: jax.Array, probabilities: jax.Array, z: jax.Array) -> jax.Array:

@@ -5,7 +5,8 @@
 What the value behind a row is, is a function: `max_target` above, or `double_target`, Q̄(s', argmax Q(s', ·)).
 Dueling is a network (`networks.dueling`); n-step and prioritised replay are rollouts, whose `spans` and
 `weights` are read here, and for which the advantage slot adds `priorities` |Q(s, a) - y|, made before the
-update. ε is constant. `models['policy']` is the network Q. `q_learning` is what C51 and QR-DQN share.
+update. ε is constant, or annealed (`models/exploration.py`). `models['policy']` is the network Q.
+`q_learning` is what C51 and QR-DQN share.
 
 Source: Mnih et al., 2015, https://doi.org/10.1038/nature14236, algorithm 1; van Hasselt et al., 2015,
 https://arxiv.org/abs/1509.06461, eq. 4.
@@ -39,7 +40,7 @@ def double_target(online: jax.Array, lagging: jax.Array) -> jax.Array:
 
 def dqn(
     rollout: Rollout, policy: GreedyPolicy, *, target: Target, discount: float, huber_delta: float,
-    target_period: int,
+    target_period: int, target_rate: float = 1.0,
 ) -> Algorithm:
   """Deep Q-learning; trains `policy`, and `slow['target']` copies it now and then.
 
@@ -50,6 +51,7 @@ def dqn(
     discount: γ per step.
     huber_delta: errors beyond it count linearly (the authors clip errors at 1).
     target_period: updates between two copies.
+    target_rate: of what is copied; with a period of 1 and a small rate the target follows smoothly (Polyak).
   """
 
   def judge(models: Models, batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -62,16 +64,17 @@ def dqn(
     errors = values - targets
     return optax.losses.huber_loss(errors, delta=huber_delta), jnp.abs(errors), values
 
-  return q_learning(rollout, judge, target_period=target_period)
+  return q_learning(rollout, judge, target_period=target_period, target_rate=target_rate)
 
 
-def q_learning(rollout: Rollout, judge: Judge, *, target_period: int) -> Algorithm:
+def q_learning(rollout: Rollout, judge: Judge, *, target_period: int, target_rate: float) -> Algorithm:
   """Whatever is learnt of values and their distributions, row by row.
 
   Args:
     rollout: yields transitions.
     judge: `(models, batch) -> (errors, priorities, values)`, of which the first two are [B].
     target_period: updates between two copies of `models['policy']` into `slow['target']`.
+    target_rate: of what is copied.
   """
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
@@ -84,5 +87,5 @@ def q_learning(rollout: Rollout, judge: Judge, *, target_period: int) -> Algorit
     critic_loss = jnp.mean(weights(batch) * errors)
     return critic_loss, {'loss/critic': critic_loss, 'critic/mean': values.mean()}
 
-  track = tracking.periodic({'target': 'policy'}, period=target_period)
+  track = tracking.periodic({'target': 'policy'}, period=target_period, rate=target_rate)
   return Algorithm(rollout=rollout, advantage=advantage, loss=loss, track=track)

@@ -20,7 +20,8 @@ from rlx.types import Algorithm, Batch, Models, Rollout
 
 
 def qr_dqn(
-    rollout: Rollout, policy: GreedyPolicy, *, discount: float, huber_delta: float, target_period: int
+    rollout: Rollout, policy: GreedyPolicy, *, discount: float, huber_delta: float, target_period: int,
+    target_rate: float = 1.0,
 ) -> Algorithm:
   """Quantile regression deep Q-learning; trains `policy`, and `slow['target']` copies it now and then.
 
@@ -30,6 +31,7 @@ def qr_dqn(
     discount: γ per step.
     huber_delta: κ (the paper: 1).
     target_period: updates between two copies.
+    target_rate: of what is copied; with a period of 1 and a small rate the target follows smoothly (Polyak).
   """
 
   def judge(models: Models, batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -41,7 +43,7 @@ def qr_dqn(
     errors = quantile_huber(quantiles, jax.lax.stop_gradient(targets), delta=huber_delta)
     return errors, errors, policy.values(models['policy'], batch['observations'])
 
-  return q_learning(rollout, judge, target_period=target_period)
+  return q_learning(rollout, judge, target_period=target_period, target_rate=target_rate)
 
 
 def quantile_huber(quantiles: jax.Array, targets: jax.Array, *, delta: float) -> jax.Array:

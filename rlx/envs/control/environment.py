@@ -10,6 +10,7 @@ environment, yours too.
 
 from collections.abc import Callable
 import dataclasses
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -84,8 +85,9 @@ class Environment:
     step: `(state, action, key) -> Timestep`. The key is for what is random in the world.
     observation_shape: of one observation, float32.
     actions: what an agent may do.
-    random_return: undiscounted return of uniformly random actions, where normalised scores are 0.
-    expert_return: undiscounted return of a good policy, where they are 100.
+    random_return: undiscounted return of uniformly random actions, where normalised scores are 0; NaN where
+      nobody knows it, and then there are no scores.
+    expert_return: undiscounted return of a good policy, where they are 100; likewise.
     draw: `state -> [H, W, 3] uint8`, a picture for people, in NumPy (`drawing.py`); None where there is none.
   """
 
@@ -96,6 +98,11 @@ class Environment:
   random_return: float
   expert_return: float
   draw: Callable[[State], np.ndarray] | None = None
+
+  @property
+  def is_scored(self) -> bool:
+    """Whether returns have a scale."""
+    return not math.isnan(self.random_return + self.expert_return)
 
   def score(self, undiscounted_return: jax.Array | float) -> jax.Array | float:
     """The return on the scale where random actions have 0 and a good policy 100."""

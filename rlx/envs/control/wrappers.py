@@ -214,6 +214,34 @@ def scaled_reward(env: Environment, *, scale: float) -> Environment:
   )
 
 
+def stacked(env: Environment, *, frames: int) -> Environment:
+  """Shows the last observations [..., C] together, oldest first: [..., frames C]; the first one repeated.
+
+  Args:
+    env: with observations of one axis or more.
+    frames: at least 1.
+  Raises:
+    ValueError: `frames` is not positive.
+  """
+  if frames < 1:
+    raise ValueError(f'frames={frames}: at least the observation itself')
+  show = lambda seen: jnp.concatenate(list(seen), axis=-1)
+
+  def reset(key: Key):
+    state, observation = env.reset(key)
+    seen = jnp.stack([observation] * frames)
+    return (state, seen), show(seen)
+
+  def step(state, action: jax.Array, key: Key) -> Timestep:
+    inner, seen = state
+    new = env.step(inner, action, key)
+    seen = jnp.concatenate([seen[1:], new.observation[None]])
+    return new._replace(state=(new.state, seen), observation=show(seen))
+
+  *front, last = env.observation_shape
+  return dataclasses.replace(env, reset=reset, step=step, observation_shape=(*front, frames * last))
+
+
 # --- what shows more ----------------------------------------------------------------------------------------
 
 

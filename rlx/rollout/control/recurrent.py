@@ -7,7 +7,7 @@ from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
 from rlx.models.networks import picked
 from rlx.models.recurrent import Recurrent
-from rlx.types import Batch, Key, Models, StatefulRollout, World
+from rlx.types import Batch, Key, Models, StatefulRollout, World, go_on
 
 
 def recurrent(env: Environment, policy: Recurrent, *, num_envs: int, num_steps: int) -> StatefulRollout:
@@ -53,4 +53,11 @@ def recurrent(env: Environment, policy: Recurrent, *, num_envs: int, num_steps: 
     batch['env/steps'] = jnp.full((num_envs, num_steps), float(num_envs * num_steps))
     return batch, after
 
-  return StatefulRollout(begin=begin, draw=rollout, data=None)
+  agents_anew = stepping.anew(env)
+
+  def anew(world: World, key: Key) -> World:
+    return {**agents_anew(world, key), 'starts': jnp.ones(num_envs, bool)}
+
+  return StatefulRollout(
+      begin=begin, draw=rollout, data=None, anew=go_on if agents_anew is go_on else anew
+  )

@@ -124,6 +124,7 @@ def replay(
       begin=_beginning(env, num_envs, capacity, warmup_steps, write),
       draw=_drawing(env, policy, num_steps, write, draw),
       data=None,
+      anew=stepping.anew(env),
   )
 
 
@@ -162,6 +163,7 @@ def n_step_replay(
       begin=_beginning(env, num_envs, capacity, warmup_steps, write),
       draw=_drawing(env, policy, num_steps, write, draw),
       data=None,
+      anew=stepping.anew(env),
   )
 
 
@@ -226,6 +228,7 @@ def prioritised_replay(
       begin=_beginning(env, num_envs, capacity, warmup_steps, put, extra),
       draw=_drawing(env, policy, num_steps, put, draw),
       data=None,
+      anew=stepping.anew(env),
       observe=observe,
   )
 
@@ -282,6 +285,7 @@ def hindsight_replay(
       begin=_beginning(env, num_envs, capacity, warmup_steps, write),
       draw=_drawing(env, policy, num_steps, write, draw),
       data=None,
+      anew=stepping.anew(env),
   )
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.envs.control.environment import Environment
-from rlx.envs.control.stepping import Agents, advance, begin, episode_columns
+from rlx.envs.control.stepping import Agents, advance, anew, begin, episode_columns
 from rlx.models.networks import Policy
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
@@ -45,7 +45,8 @@ def unroll(env: Environment, policy: Policy, *, num_envs: int, num_steps: int) -
     return batch, {**world, 'agents': agents}
 
   return StatefulRollout(
-      begin=lambda key: {'agents': begin(env, key, num_envs)}, draw=rollout, data=None
+      begin=lambda key: {'agents': begin(env, key, num_envs)}, draw=rollout, data=None,
+      anew=anew(env),
   )
 
 

@@ -1,28 +1,31 @@
 """Environments of Brax, https://github.com/google/brax, which is imported when one is asked for."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 
 from rlx.envs.control.environment import Continuous, Environment, Timestep, timestep, with_time_limit
+from rlx.names import imported
 from rlx.types import Key
 
 
 def from_brax(
-    *, problem: str, backend: str, max_steps: int, random_return: float, expert_return: float
+    *, problem: str, backend: str = 'generalized', max_steps: int = 1000, random_return: float = math.nan,
+    expert_return: float = math.nan,
 ) -> Environment:
   """An environment of Brax without its wrappers: no clock and no automatic resets of its own.
 
   Args:
     problem: Brax's name for it, e.g. 'ant'.
     backend: of its physics: 'generalized', 'spring', 'positional' or 'mjx'.
-    max_steps: after which an episode is cut off (Brax: 1000).
-    random_return: of random actions, which Brax does not say.
-    expert_return: of a good policy.
+    max_steps: after which an episode is cut off.
+    random_return: of random actions, which Brax does not say; without it there are no scores.
+    expert_return: of a good policy, likewise.
   Raises:
-    ImportError: Brax is not installed.
+    ConfigError: Brax is not installed.
   """
-  from brax import envs
-
+  envs = imported('brax.envs', extra='brax', who=f'brax:{problem}')
   theirs = envs.get_environment(problem, backend=backend)
 
   def reset(key: Key):

@@ -1,17 +1,139 @@
-"""Environments with gymnasium's methods, stepped by threads: the first to answer are the next batch.
+"""Environments with gymnasium's methods, on the host: many in step with each other, or whoever answers first.
 
-With N environments and batches of M < N, nobody waits for the slowest: while M actions are chosen, the other
-environments are still at work. Each environment sees its own actions in their order, so that what it does is
-what it would do alone; only which environments share a batch depends on time.
-Source: Weng et al., 2022, https://arxiv.org/abs/2206.10558.
+`from_gymnasium` is an `Environment` for configs, made of `gymnasium.make_vec`: unrolls, stores and
+evaluations take it as any other, and step it from inside their programs (`host.py`). Vectorised environments
+of gymnasium begin again by themselves, in one of three ways (`AutoresetMode`). *Same step*, which is what is
+asked for here, gives the last observation of an episode beside the first of the next; *disabled* leaves the
+reset to the caller, which is the same with one more call. *Next step*, gymnasium's default, spends a call on
+the reset in which the environment's action is ignored: a row that is no transition, for which a batch here
+has no place. A class that can do nothing else is refused.
+
+`Pool` steps environments by threads: the first to answer are the next batch. With N environments and batches
+of M < N, nobody waits for the slowest: while M actions are chosen, the other environments are still at work.
+Each environment sees its own actions in their order, so that what it does is what it would do alone; only
+which environments share a batch depends on time.
+Source: Weng et al., 2022, https://arxiv.org/abs/2206.10558 (the pool).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+import functools
+import math
 import queue
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from rlx.envs.control.environment import Continuous, Discrete
+from rlx.envs.control.host import HostEnvironment, Led, on_host
+from rlx.errors import ConfigError
+from rlx.names import imported
+
+
+def from_gymnasium(
+    *, problem: str, vectorization: str = 'sync', arguments: Mapping[str, Any] | None = None,
+    random_return: float = math.nan, expert_return: float = math.nan,
+) -> HostEnvironment:
+  """Environments of gymnasium, with the limit on steps that the id is registered with.
+
+  Observations are of a Box, as float32 in its shape; actions are discrete, or of a bounded Box of one axis,
+  which is scaled to [-1, 1].
+
+  Args:
+    problem: the id, as `gymnasium.make` takes it; with 'module:' in front of it that module is imported,
+      which may register it, in whatever wrappers.
+    vectorization: 'sync', one after the other in this process; 'async', each in a process of its own; or
+      'vector_entry_point', the id's own class of many.
+    arguments: of the environment.
+    random_return: of random actions, for scores; left out where it is not known.
+    expert_return: of a good policy, likewise.
+  Raises:
+    ConfigError: gymnasium is not installed or does not know the id, or spaces are of another kind.
+  """
+  gymnasium = imported('gymnasium', extra='gym', who=f'gymnasium:{problem}')
+  make = functools.partial(_make, gymnasium, problem, vectorization, dict(arguments or {}))
+  one = make(1)
+  observations, actions = one.single_observation_space, one.single_action_space
+  one.close()
+  shape, ours, to_theirs = spaces_of(gymnasium.spaces, f'gymnasium:{problem}', observations, actions)
+  return on_host(
+      lambda num: _Many(make(num), gymnasium.vector.AutoresetMode, to_theirs), observation_shape=shape,
+      actions=ours, random_return=random_return, expert_return=expert_return,
+  )
+
+
+def _make(gymnasium, problem: str, vectorization: str, arguments: dict[str, Any], num: int):
+  """`num` environments that begin again in the step in which they end, or that leave it to us."""
+  modes = gymnasium.vector.AutoresetMode
+  kwargs = {} if vectorization == 'vector_entry_point' else {'autoreset_mode': modes.SAME_STEP}
+  try:
+    envs = gymnasium.make_vec(
+        problem, num_envs=num, vectorization_mode=vectorization, vector_kwargs=kwargs, **arguments
+    )
+  except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    raise ConfigError(f'gymnasium:{problem} cannot be made ({first})') from error
+  mode = envs.metadata.get('autoreset_mode')
+  if mode not in (modes.SAME_STEP, modes.DISABLED):
+    envs.close()
+    raise ConfigError(
+        f'gymnasium:{problem} in vectorization={vectorization!r} begins again by {mode}: its resets take a '
+        "step, which is no transition; take 'sync' or 'async'"
+    )
+  return envs
+
+
+def spaces_of(spaces, who: str, observations, actions):
+  """The shape of observations, rlx's actions, and the function from many of these to gymnasium's."""
+  if not isinstance(observations, spaces.Box):
+    raise ConfigError(
+        f'{who} has observations {observations}; a policy here takes a Box: register the id '
+        'with gymnasium.wrappers.FlattenObservation around it'
+    )
+  if isinstance(actions, spaces.Discrete):
+    return observations.shape, Discrete(int(actions.n)), lambda a: a + actions.start
+  if not isinstance(actions, spaces.Box) or len(actions.shape) != 1 or not actions.is_bounded():
+    raise ConfigError(
+        f'{who} has actions {actions}; a policy here has discrete ones, or a bounded Box of '
+        'one axis'
+    )
+  middle, half = (actions.high + actions.low) / 2, (actions.high - actions.low) / 2
+  scaled = lambda a: (middle + half * np.clip(a, -1, 1)).astype(actions.dtype)
+  return observations.shape, Continuous(actions.shape[0]), scaled
+
+
+class _Many:
+  """Vectorised environments as `host.Many`."""
+
+  def __init__(self, envs, modes, to_theirs: Callable[[np.ndarray], np.ndarray]):
+    self._envs, self._to_theirs = envs, to_theirs
+    self._by_hand = envs.metadata['autoreset_mode'] == modes.DISABLED
+
+  def reset(self, seed: int) -> np.ndarray:
+    """As `host.Many`; environment i gets seed + i."""
+    return np.asarray(self._envs.reset(seed=seed)[0], np.float32)
+
+  def step(self, actions: np.ndarray) -> Led:
+    """As `host.Many`."""
+    observations, rewards, terminated, truncated, info = self._envs.step(self._to_theirs(actions))
+    terminated = np.asarray(terminated, bool)
+    ended = terminated | truncated
+    observations = np.array(observations, np.float32)  # a copy: theirs may be written to by the next step
+    led_to = observations
+    if ended.any() and self._by_hand:
+      observations = np.array(self._envs.reset(options={'reset_mask': ended})[0], np.float32)
+    elif ended.any():
+      led_to = observations.copy()
+      for index in np.flatnonzero(ended):
+        led_to[index] = info['final_obs'][index]
+    return Led(
+        led_to=led_to, observations=observations, rewards=np.asarray(rewards, np.float32),
+        terminated=terminated, truncated=np.asarray(truncated, bool) & ~terminated,
+    )
+
+  def close(self) -> None:
+    """As `host.Many`."""
+    self._envs.close()
 
 
 class Answers(NamedTuple):

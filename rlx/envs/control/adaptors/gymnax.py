@@ -1,5 +1,7 @@
 """Environments of gymnax, https://github.com/RobertTLange/gymnax, which is imported when one is asked for."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 
@@ -11,25 +13,28 @@ from rlx.envs.control.environment import (
   timestep,
   with_time_limit,
 )
+from rlx.errors import ConfigError
+from rlx.names import imported
 from rlx.types import Key
 
 
 def from_gymnax(
-    *, problem: str, max_steps: int, random_return: float, expert_return: float
+    *, problem: str, max_steps: int = 0, random_return: float = math.nan, expert_return: float = math.nan
 ) -> Environment:
   """An environment of gymnax without its own clock and without its automatic resets.
 
   Args:
     problem: gymnax's name for it, with its default parameters.
-    max_steps: after which an episode is cut off.
-    random_return: of random actions, which gymnax does not say.
-    expert_return: of a good policy.
+    max_steps: after which an episode is cut off; 0 for gymnax's own number.
+    random_return: of random actions, which gymnax does not say; without it there are no scores.
+    expert_return: of a good policy, likewise.
   Raises:
     ValueError: the actions are neither discrete nor a box of one axis.
-    ImportError: gymnax is not installed.
+    ConfigError: gymnax is not installed, or does not know the name.
   """
-  import gymnax
-
+  gymnax = imported('gymnax', extra='gymnax', who=f'gymnax:{problem}')
+  if problem not in gymnax.registered_envs:
+    raise ConfigError(f'gymnax:{problem} is none of {", ".join(gymnax.registered_envs)}')
   theirs, params = gymnax.make(problem)
   space = theirs.action_space(params)
   actions, to_theirs = _actions(space)
@@ -48,7 +53,7 @@ def from_gymnax(
       reset=reset, step=step, observation_shape=tuple(theirs.observation_space(params).shape),
       actions=actions, random_return=random_return, expert_return=expert_return,
   )
-  return with_time_limit(env, max_steps)
+  return with_time_limit(env, max_steps or int(params.max_steps_in_episode))
 
 
 def _actions(space):
