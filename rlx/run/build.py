@@ -22,6 +22,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from rlx import sharding, step
+from rlx.data.stream import Streamed
 from rlx.engine.packing import Packing
 from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, in_stage
@@ -34,7 +35,7 @@ from rlx.names import resolve
 from rlx.rewards.host import OnHost
 from rlx.run import learning
 from rlx.run.parts import PACKAGES, Parts, build_section, call, require_keys, roles_of
-from rlx.run.program import Compiled, Program, Split
+from rlx.run.program import Compiled, Program, Split, Streaming
 from rlx.run.stages import (
   Checkpointing,
   Examination,
@@ -235,7 +236,10 @@ def _build_stage(config, name, *, models, shared, log, mesh, learnt) -> tuple[St
       optimizer=optimizer,
       rollout=train_step.rollout,
       train_step=train_step,
-      program=_program(config, section, train_step, reward, log, axes, mesh),
+      program=_streaming(
+          _program(config, section, train_step, reward, log, axes, mesh), train_step.rollout, parts, config,
+          mesh,
+      ),
       trained=trained,
       slow=slow,
       models=models,
@@ -340,6 +344,19 @@ def _program(config, section, train_step: step.Step, reward, log: Logging, axes,
   return Split(pieces, reward if on_host else None, **size)
 
 
+def _streaming(program: Program, rollout, parts: Parts, config, mesh) -> Program:
+  """The program with rows that are read as they are drawn, where the task is such a data set."""
+  task = parts['task']() if 'task' in parts else None
+  if not isinstance(task, Streamed) or rollout.data is None:
+    return program
+  if rollout.data is not task.data or config.population.size > 1:
+    raise ConfigError(
+        "task.name='streamed' reads rows as they are drawn: that is for one run (population.size="
+        f"{config.population.size}) of a rollout that takes them in their order; take 'dataset' here"
+    )
+  return Streaming(program, task, mesh)
+
+
 def _sampling(section):
   """The section `sampling` of a stage, if it has one."""
   if 'sampling' not in section:
@@ -429,7 +446,8 @@ def _check_counts(run: Run) -> None:
   if run.checkpoint.keep < 2:
     raise ConfigError(f'checkpoint.keep={run.checkpoint.keep}: keep at least 2, one to fall back to')
   named = {f'eval/{one.name}' for one in run.evals}
-  metrics = {'log.headline': run.log.headline}
+  # Where nothing is held out, a run is read by a metric of its train steps.
+  metrics = {'log.headline': run.log.headline} if named or run.log.headline.startswith('eval/') else {}
   config = run.config
   sections = {name: config if name == 'main' else config[name] for name in config.stages}
   stops = {f'{name}.stop.metric': s.stop.metric for name, s in sections.items() if 'metric' in s.stop}

@@ -31,8 +31,8 @@ Rows = list[dict[str, Any]]
 
 
 def called(metric: str) -> str:
-  """What people call a metric of an evaluation."""
-  name = metric.rpartition('/')[2]
+  """What people call a metric: of an evaluation its last name, of train steps the whole."""
+  name = metric.rpartition('/')[2] if metric.startswith('eval/') else metric.replace('/', ' ')
   return _CALLED.get(name, name.replace('_', ' '))
 
 

@@ -5,7 +5,7 @@ A run is bitwise resumable because its state is one pytree, because everything h
 that step: a resumed run drops the records behind its checkpoint and writes them again, the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 import contextlib
 import dataclasses
 import json
@@ -69,17 +69,40 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     ConfigError: the config cannot run, or the directory holds the run of another one.
     NonFiniteError: the gradients stayed infinite or NaN.
   """
-  began = time.monotonic()
-  run = build(config)
-  with jax.set_mesh(run.mesh):
-    check(run)
-  workdir = _open_workdir(Path(workdir), config)
+  began, run = time.monotonic(), build(config)
+  with jax.set_mesh(run.mesh), _stop_signals() as stopping:
+    rows = progress(run, workdir, stopping, quiet=quiet, command=command, began=began)
+    while True:
+      try:
+        next(rows)
+      except StopIteration as end:
+        return end.value
+
+
+def progress(
+    run: Run, workdir: str | Path, stopping: list, *, quiet: bool, command: str, began: float
+) -> Generator[list[dict[str, float]], None, Outcome]:
+  """`train` in pieces: yields the metrics of each dispatch, a row a step, and returns how it ended.
+
+  Whoever iterates does so under the mesh of the run, and may say `stopping` between two pieces: the state is
+  then saved, and nothing more is done. A generator that is dropped saves nothing behind its last checkpoint.
+
+  Args:
+    run: from `build`.
+    workdir: as for `train`.
+    stopping: the run stops and is saved when there is something in it.
+    quiet: nothing is printed.
+    command: how to start this run again, for the report.
+    began: when, by `time.monotonic`.
+  Raises:
+    ConfigError, NonFiniteError: as `train`.
+  """
+  check(run)
+  workdir = _open_workdir(Path(workdir), run.config)
   _write_shapes(run, workdir)
   with contextlib.ExitStack() as stack:
-    stack.enter_context(jax.set_mesh(run.mesh))
     line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
     checkpoints = stack.enter_context(Checkpoints(workdir / 'checkpoints', keep=run.checkpoint.keep))
-    stopping = stack.enter_context(_stop_signals())
     state, position = _restore(run, checkpoints, line)
     resume_step = -1 if state is None else position.step
     writer = stack.enter_context(contextlib.closing(MetricsWriter(workdir, resume_step=resume_step)))
@@ -87,7 +110,7 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     session = _Session(run, workdir, line, checkpoints, writer, stopping, began)
     for stage in run.stages:
       stack.callback(stage.program.close)
-    state, position = session.go(state, position)
+    state, position = yield from session.go(state, position)
     checkpoints.wait()
     finished = position.ended and position.stage == len(run.stages) - 1
     models = {**session.frozen(position.stage), **state.models}
@@ -117,6 +140,9 @@ class Position:
   first_step: int = 0  # train steps taken before this stage
   step: int = 0  # train steps taken
   ended: bool = False  # the stage is over: the next one begins from this state
+
+
+Pieces = Generator[list[dict[str, float]], None, tuple[State, Position]]
 
 
 # --- states of a run ----------------------------------------------------------------------------------------
@@ -247,14 +273,14 @@ class _Session:
     self._asks = {}  # (stage, evaluation) -> compiled
     self.rows = []  # metrics of the stage so far, one row a step
 
-  def go(self, state: State | None, position: Position) -> tuple[State, Position]:
+  def go(self, state: State | None, position: Position) -> Pieces:
     """Takes all steps that are left, or those until a signal; returns the state and where it is."""
     if state is None:
       self.line.say(f'compiling stage {self.run.stages[0].name!r}')
       state = begin(self.run, 0, {}, 0, self.frozen(0))
       self._record(state, position, [{}])
     while True:
-      state, position = self._stage(state, position)
+      state, position = yield from self._stage(state, position)
       if not position.ended or position.stage + 1 == len(self.run.stages):
         return state, position
       self.line.say(f'compiling stage {self.run.stages[position.stage + 1].name!r}')
@@ -273,8 +299,8 @@ class _Session:
     frozen = self.frozen(position.stage)
     return hand_over(self.run, position.stage, state, position.step, frozen), position
 
-  def _stage(self, state: State, position: Position) -> tuple[State, Position]:
-    """Dispatches until the stage is over or a signal comes."""
+  def _stage(self, state: State, position: Position) -> Pieces:
+    """Dispatches until the stage is over or a signal comes; yields the metrics of each dispatch."""
     stage = self.run.stages[position.stage]
     data, frozen = self._data(stage), self.frozen(position.stage)
     self.rows = self._rows_so_far(position)
@@ -292,6 +318,8 @@ class _Session:
       over = position.step - position.first_step == stage.num_steps
       self.rows += rows
       position = dataclasses.replace(position, ended=over or bool(stage.stop and stage.stop(self.rows)))
+      first = position.step - len(rows) + 1
+      yield [{'step': at, 'stage': stage.name, **row} for at, row in enumerate(rows, first)]
       if position.step % self.run.checkpoint.every == 0 or position.ended or self.stopping:
         self.checkpoints.save(state, extra=self._extra(position))
     return state, position
@@ -527,11 +555,12 @@ def _transcripts(run: Run, workdir: Path, at_step: int) -> list[dict]:
 
 
 def _headline(run: Run, workdir: Path, position: Position) -> tuple[float | None, float | None]:
-  """The metric that the run is read by, at the start of the stage, and now."""
+  """The metric that the run is read by, at the start of the stage (or its first train step), and now."""
   path, metric = workdir / 'metrics.jsonl', run.log.headline
   rows = read_metrics(path) if path.exists() else []
   at = {row['step']: row[metric] for row in rows if metric in row}
-  return at.get(position.first_step), at[max(at)] if at else None
+  first = position.first_step + (not metric.startswith('eval/'))
+  return at.get(first), at[max(at)] if at else None
 
 
 def _write_report(run: Run, workdir: Path, command: str, outcome: Outcome) -> None:
