@@ -4,7 +4,8 @@ A config has sections of three kinds. What every run has is read here: `seed, po
 stages, evals, checkpoint, log`, and of every stage `steps, stop, algorithm, updates, optimizer, trained,
 slow`. What has a `name` is a part, made when a function asks for it (`parts.py`): `task` or `env`, `data`,
 `rollout`, `reward`, or any other name. `decoding` and `score` say how language models speak and are scored. A
-section that nobody asks for is an error.
+section that nobody asks for is an error. `given` has the digests of parts that are handed over as objects
+(`given.py`).
 
 `stages` names the stages in order: `main` is made of the sections at the top of the config; any other name is
 a section that holds the same sections again, of which it may leave out `task` and `env`. A name that stands
@@ -34,6 +35,8 @@ from rlx.models.model import as_model
 from rlx.names import resolve
 from rlx.rewards.host import OnHost
 from rlx.run import learning
+from rlx.run.given import NOTHING
+from rlx.run.given import check as check_given
 from rlx.run.parts import PACKAGES, Parts, build_section, call, require_keys, roles_of
 from rlx.run.program import Compiled, Program, Split, Streaming
 from rlx.run.stages import (
@@ -55,20 +58,25 @@ TAKEN = ('task', 'env', 'data', 'rollout', 'reward', 'score', 'decoding', 'trans
 SHARED = ('task', 'env')  # a stage without one has that of the run; built once, for they take long to load
 
 
-def build(config: ConfigDict) -> Run:
+def build(config: ConfigDict, given: Mapping[str, Any] = NOTHING) -> Run:
   """The run that a config describes; nothing is computed yet.
 
+  Args:
+    config: from `config.load`, or made by hand.
+    given: parts that no config can say, of which `config.given` has the digests (`run/given.py`).
   Raises:
     ConfigError: the config cannot run; one line with the value, the limit and what to do.
   """
   _refuse_older(config)
+  check_given(config, given)
   entries = _stage_names(config)
   names = tuple(dict.fromkeys(entries))
   require_keys(set(config.keys()) & {*RUN_KEYS}, {*RUN_KEYS}, 'main', 'a run')
   require_keys(config.population.keys(), {'size'}, 'population', 'a run')
   log = call(Logging, config.log, 'log')
   mesh = call(sharding.make_mesh, config.mesh, 'mesh')
-  shared = Parts({name: config[name] for name in SHARED if name in config}, {})
+  objects = {name: functools.partial(lambda value: value, value) for name, value in given.items()}
+  shared = Parts({name: config[name] for name in SHARED if name in config}, objects)
   models = _build_models(config, shared)
   build_one = functools.partial(_build_stage, config, models=models, shared=shared, log=log, mesh=mesh)
   built = {name: build_one(name, learnt=_learnt(config, entries, name)) for name in names}
@@ -392,7 +400,7 @@ def _build_evaluation(name: str, section, stage: Stage, parts: Parts) -> Examina
 
 def _check_asked(config, names, parts: Iterable[Parts], shared: Parts) -> None:
   """Refuses what stands in the config and nobody asked for."""
-  sections = [(config, 'config', {*RUN_KEYS, *(name for name in names if name != 'main')})]
+  sections = [(config, 'config', {*RUN_KEYS, 'given', *(name for name in names if name != 'main')})]
   sections += [(config[name], f'config.{name}', set()) for name in names if name != 'main']
   asked_of_all = set().union(*(one.asked for one in parts), shared.asked)
   for (section, where, more), asked in zip(sections, _asked(names, parts), strict=True):

@@ -70,7 +70,8 @@ def train(config: ConfigDict, workdir: str | Path, *, quiet: bool, command: str)
     NonFiniteError: the gradients stayed infinite or NaN.
   """
   began, run = time.monotonic(), build(config)
-  with jax.set_mesh(run.mesh), _stop_signals() as stopping:
+  stopping: list = []
+  with jax.set_mesh(run.mesh), stop_signals(stopping):
     rows = progress(run, workdir, stopping, quiet=quiet, command=command, began=began)
     while True:
       try:
@@ -461,9 +462,8 @@ def make_ask(run: Run, stage: Stage, exam: Examination):
 
 
 @contextlib.contextmanager
-def _stop_signals():
-  """A list that fills with SIGINT and SIGTERM; a second Ctrl-C interrupts at once."""
-  received = []
+def stop_signals(received: list):
+  """Appends SIGINT and SIGTERM to a list, in the main thread; a second Ctrl-C interrupts at once."""
 
   def note(number, frame):
     del frame
@@ -473,7 +473,7 @@ def _stop_signals():
 
   old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
   try:
-    yield received
+    yield
   finally:
     for number, handler in old.items():
       signal.signal(number, handler)
