@@ -91,12 +91,13 @@ PARTS = {
     'reward': 'what rows are worth',
     'decoding': 'how language models speak: `max_tokens, min_tokens, temperature, top_k, top_p, sampler`',
     'score': 'how rows are scored: `chunk_tokens, packed_columns, packed_rows, share_prompts`',
+    'given': 'name -> digest of a part that was handed over as an object (`rlx.finetune`), such as `rows` or `functions`',
 }
 # Section -> what its functions return, by the annotation.
 KINDS = {
     'models': ('Model', 'LanguageModel', 'Network', 'Policy', 'GreedyPolicy', 'Recurrent'),
     'rollout': ('StatefulRollout',), 'reward': ('Annotate', 'HostReward'), 'stop': ('StopRule',), 'evals': ('Evaluation',),
-    'optimizer': ('optax.GradientTransformation',), 'task': ('Task', 'Dataset'), 'env': ('Environment',),
+    'optimizer': ('optax.GradientTransformation',), 'task': ('Task', 'Dataset', 'Streamed'), 'env': ('Environment',),
     'data': ('Batch',),
 }
 NO_PARTS = ('Any', 'Callable', 'jax.Array', 'Key', 'str', 'int', 'float')  # how their annotations begin

@@ -12,9 +12,11 @@ the policy to the model that it began as; `lora_rank=16` trains adapters. The nu
 model; a random one wants `--config.optimizer.learning_rate=1e-4`. The model of the end is in `runs/g/model`.
 docs/guides/from_trl.md tells which of TRL's arguments is which key.
 
-Result: nothing that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
-thousand random parameters in `experiments/data`, whose reward stays 0, in 41 CPU-seconds, most of which
-compile.
+Result: it runs and learns, on a toy: `rlx.finetune` of the 30 thousand random parameters in
+`experiments/data` on 40 prompts, with the share of digits as the reward, a learning rate of 1e-2 (warm-up 5)
+and 32 tokens: reward 0.014 at the first step, 0.101 at the 10th, 0.934 at the 20th, 1.0 at the 40th; 195 s on
+two busy cores, 140 of which compiled. No pretrained model was at hand, so the learning rates above are those
+of the field, not results.
 """
 
 import ast
