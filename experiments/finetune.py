@@ -28,6 +28,7 @@ from rlx import config as configs
 from rlx.errors import ConfigError
 from rlx.experiments import talk
 from rlx.experiments.configs.llm import grpo, sft
+from rlx.experiments.launch import use_compilation_cache
 from rlx.run import export, states, train
 from rlx.run.build import build
 from rlx.run.given import digests
@@ -253,6 +254,7 @@ class Finetuning:
     signals = train.stop_signals(self._stopping) if in_main_thread else contextlib.nullcontext()
     with jax.set_mesh(self._run.mesh), signals:
       if self._pieces is None:
+        use_compilation_cache()
         self._pieces = train.progress(
             self._run, self.workdir, self._stopping, quiet=self._quiet, command='rlx.finetune(..)',
             began=time.monotonic(),

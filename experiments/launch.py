@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
   """Runs a command line; returns the exit code."""
   argv = sys.argv[1:] if argv is None else argv
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
-  _use_compilation_cache()
+  use_compilation_cache()
   from rlx.errors import ConfigError  # after the environment is set: these import jax
 
   try:
@@ -152,7 +152,7 @@ class CommandError(ValueError):
   """A command that cannot run: one line with the value, the limit and what to do."""
 
 
-def _use_compilation_cache() -> None:
+def use_compilation_cache() -> None:
   """Compiled programs outlive the process, so that a second start takes seconds."""
   import jax
 

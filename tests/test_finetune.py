@@ -164,6 +164,27 @@ def test_what_cannot_be_is_one_line(tmp_path, arguments, words):
   assert '\n' not in str(error.value)
 
 
+CHATS = [{'messages': [{'role': 'user', 'content': 'Hi'}, {'role': 'assistant', 'content': 'Ho'}]}] * 3
+
+
+@pytest.mark.parametrize(
+    ('data', 'arguments', 'expected'),
+    [
+        (ROWS, {'chat': True}, lambda run: run.config.task.chat),
+        (ROWS, {'kl_coef': 0.1}, lambda run: run.config.slow.reference == 'policy'),
+        (ROWS, {'kl_coef': 0.1, 'lora_rank': 2}, lambda run: run.config.slow.base == 'base'),
+        (ROWS, {'held_out': ROWS[:1]}, lambda run: run.config.evals.held_out.accuracy == 'brief'),
+        (CHATS, {'sft_steps': 2}, lambda run: run.config.stages == ('sft', 'main')),
+        (CHATS, {'lora_rank': 2, 'algorithm': 'sft'}, lambda run: run.config.log.headline == 'loss/nll'),
+        (CHATS, {'held_out': CHATS, 'algorithm': 'sft'}, lambda run: run.config.evals.held_out.problems == 3),
+    ],
+)
+def test_arguments_change_several_fields_at_once(tmp_path, data, arguments, expected):
+  rewards = () if arguments.get('algorithm') == 'sft' else (brief,)
+  overrides = {'decoding.max_tokens': 256}  # of demonstrations
+  assert expected(make(tmp_path, rewards, data, overrides=overrides, **arguments))
+
+
 def test_another_algorithm_takes_the_place_of_grpo(tmp_path):
   section = {'name': 'dr_grpo', 'kl': {'name': 'no_kl'}, 'clip_low': 0.2, 'clip_high': 0.2, 'length': 4}
   assert make(tmp_path, algorithm=section).config.algorithm.length == 4

@@ -60,7 +60,7 @@ def with_rows(config: ConfigDict, arg: ConfigDict) -> None:
   templates = {'prompt': arg.prompt, 'completion': arg.completion}
   columns = {name: text.replace('\\n', '\n') for name, text in templates.items() if text}
   config.task.columns = ConfigDict(columns)
-  config.task.update(train=arg.train, chat=arg.chat, max_prompt_tokens=512)
+  config.task.update(train=arg.train, chat=arg.chat, max_prompt_tokens=128 if arg.smoke else 512)
   config.score.packed_columns = 1024
   config.log.steps_per_dispatch = 1  # any number of steps; a step of a model of size fills the device
   if arg.window_rows:
