@@ -15,8 +15,8 @@ from rlx.names import PACKAGES, modules
 KINDS = {
     'models': ('Model', 'LanguageModel', 'Network', 'Policy', 'GreedyPolicy', 'Recurrent'),
     'rollout': ('StatefulRollout',), 'reward': ('Annotate', 'HostReward'), 'stop': ('StopRule',),
-    'evals': ('Evaluation',), 'optimizer': ('optax.GradientTransformation',), 'task': ('Task', 'Dataset'),
-    'env': ('Environment',), 'data': ('Batch',),
+    'evals': ('Evaluation',), 'optimizer': ('optax.GradientTransformation',),
+    'task': ('Task', 'Dataset', 'Streamed'), 'env': ('Environment',), 'data': ('Batch',),
 }
 PARTS = {
     'task': 'problems of a text run',
@@ -26,6 +26,7 @@ PARTS = {
     'reward': 'what rows are worth',
     'decoding': 'how language models speak: `max_tokens, min_tokens, temperature, top_k, top_p, sampler`',
     'score': 'how rows are scored: `chunk_tokens, packed_columns, packed_rows, share_prompts`',
+    'given': 'name -> digest of a part that was handed over as an object (`rlx.finetune`), such as `rows`',
 }
 _NO_PARTS = ('Any', 'Callable', 'jax.Array', 'Key', 'str', 'int', 'float')  # how their annotations begin
 _PRESETS = ('rlx.algorithms.presets', 'rlx.algorithms.trees')  # modules of several algorithms

@@ -55,7 +55,7 @@ def _command(argv: list[str]) -> int:
     hint = did_you_mean(name, ('train', *COMMANDS)) or '; see rlx --help'
     raise CommandError(f'there is no command {name!r}{hint}')
   if name not in WITHOUT_JAX:
-    _use_compilation_cache()
+    use_compilation_cache()
   return importlib.import_module(_module(name)).main(rest)
 
 
@@ -102,7 +102,7 @@ def _run(arguments, config, argv) -> int:
     raise configs.ConfigError('--workdir=DIR is missing: where the run writes, and resumes from')
   from rlx.run import train
 
-  _use_compilation_cache()
+  use_compilation_cache()
   command = 'rlx ' + ' '.join(argv)
   try:
     outcome = train.train(config, arguments.workdir, quiet=arguments.quiet, command=command)
@@ -194,7 +194,7 @@ def _configs() -> list[str]:
   return list(configs.names())
 
 
-def _use_compilation_cache() -> None:
+def use_compilation_cache() -> None:
   """Compiled programs outlive the process, so that a second start takes seconds."""
   import jax
 

@@ -15,7 +15,9 @@ from ml_collections import ConfigDict
 from rlx.errors import ConfigError, did_you_mean
 from rlx.names import modules
 
-__all__ = ['ConfigError', 'differences', 'find', 'flat', 'load', 'names', 'of_run', 'override', 'parse_arg']
+__all__ = [
+  'ConfigError', 'assign', 'differences', 'find', 'flat', 'load', 'names', 'of_run', 'override', 'parse_arg',
+]
 
 PACKAGE = 'rlx.experiments.configs'  # those that come with rlx
 
@@ -108,17 +110,47 @@ def override(config: ConfigDict, path: str, text: str) -> None:
   Raises:
     ConfigError: an unknown key (with the nearest name), or a value of another type.
   """
-  *sections, key = path.split('.')
   if text.startswith('{') and _set_section(config, path, text):
     return
-  section = config
-  for i, name in enumerate([*sections, key]):
+  parent, key = _find(config, path)
+  if isinstance(parent[key], ConfigDict):
+    raise ConfigError(f'--config.{path} is a section; set one of its values: {", ".join(parent[key])}')
+  parent[key] = _parse(path, text, parent[key])
+
+
+def assign(config: ConfigDict, path: str, value: Any) -> None:
+  """Sets one value, or a whole section, from Python.
+
+  Args:
+    config: changed in place.
+    path: dotted, as for `override`.
+    value: of the type that stands there; a mapping takes the place of a section.
+  Raises:
+    ConfigError: an unknown key (with the nearest name), or a value of another type.
+  """
+  parent, key = _find(config, path)
+  old = parent[key]
+  if isinstance(old, ConfigDict):
+    if not isinstance(value, Mapping):
+      raise ConfigError(f'config.{path}={value!r}: it is a section, which a dict takes the place of')
+    with parent.unlocked():
+      parent[key] = ConfigDict(value)
+    return
+  try:
+    parent[key] = tuple(value) if isinstance(old, tuple) else value
+  except TypeError as error:
+    wanted = f'{type(old).__name__}, like the {old!r} in the file'
+    raise ConfigError(f'config.{path}={value!r}: needs {wanted}') from error
+
+
+def _find(config: ConfigDict, path: str) -> tuple[ConfigDict, str]:
+  """The section that holds a dotted name, and the last part of the name."""
+  names, section = path.split('.'), config
+  for i, name in enumerate(names):
     if not isinstance(section, ConfigDict) or name not in section:
-      raise ConfigError(_unknown_key(config, '.'.join([*sections, key][: i + 1]), path))
+      raise ConfigError(_unknown_key(config, '.'.join(names[: i + 1]), path))
     parent, section = section, section[name]
-  if isinstance(section, ConfigDict):
-    raise ConfigError(f'--config.{path} is a section; set one of its values: {", ".join(section)}')
-  parent[key] = _parse(path, text, section)
+  return parent, names[-1]
 
 
 def _set_section(config: ConfigDict, path: str, text: str) -> bool:

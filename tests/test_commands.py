@@ -65,7 +65,7 @@ def test_what_only_prints_does_not_import_jax(argv):
     (['list', 'algorithm'], "did you mean 'algorithms'?"),
     (['list', 'configs', 'nothing like it'], "none of them has 'nothing like it'"),
     (['show', 'grop'], "'grop' is no config, and no function of rlx; did you mean 'grpo'?"),
-    (['show', 'normalised'], 'advantages.groups.normalised'),
+    (['show', 'completions'], 'latent.completions, nucleus.completions, prompts.completions'),
     (['show', 'nobody.of.this_name'], "no package 'nobody' is installed"),
 ])
 def test_a_mistake_is_one_line_and_exit_code_2(argv, words, capsys):

@@ -38,7 +38,10 @@ def folder(tmp_path, monkeypatch):
     del sys.modules[name]
 
 
-@pytest.mark.parametrize('guide', sorted(GUIDES.glob('*.md')), ids=lambda path: path.stem)
+EXECUTED = [*sorted(GUIDES.glob('own_*.md')), GUIDES / 'debugging.md']
+
+
+@pytest.mark.parametrize('guide', EXECUTED, ids=lambda path: path.stem)
 def test_what_a_guide_says_is_so(guide, folder):
   with jax.numpy_rank_promotion('allow'):  # as it is for a user
     follow(guide, folder)
@@ -61,7 +64,7 @@ def follow(guide: Path, folder: Path) -> None:
 
 
 def test_the_guides_have_code():
-  assert sum(len(blocks(guide)) for guide in GUIDES.glob('*.md')) >= 12
+  assert sum(len(blocks(guide)) for guide in GUIDES.glob('own_*.md')) >= 12
 
 
 @pytest.mark.parametrize('path', sorted(GUIDES.glob('*.md')), ids=lambda path: path.stem)

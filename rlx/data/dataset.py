@@ -11,13 +11,14 @@ told by its columns, which are those of TRL:
 
 A prompt or an answer is a string or a list of messages. Columns beside these are kept for reward functions.
 
-Everything is tokenised once, when the data set is loaded. The arrays are arguments of the compiled step; what
-a run remembers is a count and a key: rows come in an order that is shuffled anew for each epoch, and each
-comes once an epoch.
+Everything is tokenised once, when the data set is loaded (`stream.py` reads as it goes). The arrays are
+arguments of the compiled step; what a run remembers is a count and a key: rows come in an order that is
+shuffled anew for each epoch, and each comes once an epoch. Training rows may be of several files, each with
+its share of the draws; a file then has epochs of its own.
 """
 
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import functools
 import itertools
@@ -30,9 +31,9 @@ import numpy as np
 
 from rlx.data import examples
 from rlx.data import tokenizer as tokenizers
-from rlx.data.examples import Text
-from rlx.data.order import shuffled
-from rlx.data.rows import Row, read_rows
+from rlx.data.examples import Part, Text
+from rlx.data.order import Mixture, drawn_rows, mixture
+from rlx.data.rows import Row, read_rows, rows_of
 from rlx.data.tokenizer import Tokenizer
 from rlx.types import Batch, World
 
@@ -56,6 +57,7 @@ class Dataset:
       have A answers (2 for pairs), `tokens` and `action_mask` [N * A, T], `lengths` [N * A], the answers of a
       row next to each other; `labels` [N] where rows have them.
     held_out_data: the same of the H held-out rows; None where there are none.
+    sources: of the training rows, and how they take turns.
     rows: what was read, all N + H.
     texts: the prompt of each of them.
     skipped: how many rows were left out, by reason.
@@ -68,6 +70,7 @@ class Dataset:
   answer_columns: int
   data: Mapping[str, np.ndarray]
   held_out_data: Mapping[str, np.ndarray] | None
+  sources: Mixture
   rows: Sequence[Row]
   texts: Sequence[Text]
   skipped: Mapping[str, int]
@@ -107,13 +110,13 @@ class Dataset:
       key: not used: `world` says which rows come next.
       num: how many rows; it need not divide an epoch.
     Returns:
-      `prompts` [num, prompt_columns], `prompt_lengths` [num] and `rows` [num], the numbers of the rows; and
-      the world, without `data`.
+      `prompts` [num, prompt_columns], `prompt_lengths` [num] and `rows` [num], the numbers of the rows, with
+      `tasks` [num], the number of their file, where there are several; and the world, without `data`.
     """
     del key
-    data, rows, world = _next_rows(world, num)
-    prompts, lengths = (jnp.asarray(data[name])[rows] for name in ('prompts', 'prompt_lengths'))
-    return {'prompts': prompts, 'prompt_lengths': lengths, 'rows': rows}, world
+    data, index, columns, world = self._next(world, num)
+    prompts, lengths = (jnp.asarray(data[name])[index] for name in ('prompts', 'prompt_lengths'))
+    return {'prompts': prompts, 'prompt_lengths': lengths, **columns}, world
 
   def demonstrate(self, world: World, key: jax.Array, num: int) -> tuple[Batch, World]:
     """The next demonstrations, as rows of a batch.
@@ -130,8 +133,15 @@ class Dataset:
     """
     del key
     num_rows = _rows_for(world['data'], num, 'data.train')
-    data, rows, world = _next_rows(world, num_rows)
-    return _demonstrations(data, rows), world
+    data, index, columns, world = self._next(world, num_rows)
+    columns = {name: jnp.repeat(x, num // num_rows) for name, x in columns.items()}
+    return {**_demonstrations(data, index), **columns}, world
+
+  def _next(self, world: World, num: int) -> tuple[Mapping[str, jax.Array], jax.Array, Batch, World]:
+    """The data, where the next rows [num] are in it, `rows` and `tasks`, and the world without the data."""
+    rows, source = drawn_rows(world['cursor'] + jnp.arange(num), self.sources, world['order_key'])
+    columns = {'rows': rows} | ({'tasks': source} if len(self.sources.sizes) > 1 else {})
+    return world['data'], rows, columns, {'cursor': world['cursor'] + num, 'order_key': world['order_key']}
 
   # --- held-out rows and texts, on the host
 
@@ -142,7 +152,7 @@ class Dataset:
       ValueError: there are fewer than `num`.
     """
     data = self._held_out_data(num)
-    first = len(self.data['prompts'])
+    first = self.sources.num_rows
     arrays = {name: data[name][:num] for name in ('prompts', 'prompt_lengths')}
     return {**arrays, 'rows': np.arange(first, first + num, dtype=np.int32)}
 
@@ -155,7 +165,7 @@ class Dataset:
     num_rows = _rows_for(self._held_out_data(0), num, 'data.held_out')
     data = self._held_out_data(num_rows)
     batch = jax.device_get(jax.jit(_demonstrations)(data, jnp.arange(num_rows)))
-    return {**batch, 'rows': batch['rows'] + np.int32(len(self.data['prompts']))}
+    return {**batch, 'rows': batch['rows'] + np.int32(self.sources.num_rows)}
 
   def columns(self, rows: Sequence[int]) -> dict[str, list]:
     """Every column of the file but `prompt`, for reward functions.
@@ -182,7 +192,7 @@ class Dataset:
     return [name for name in names if name != 'prompt']
 
   def _solution(self, row: int) -> str:
-    num_rows = len(self.data['prompts'])
+    num_rows = self.sources.num_rows
     data, row = (self.data, row) if row < num_rows else (self.held_out_data, row - num_rows)
     if not (num_answers := _num_answers(data)):
       return ''
@@ -197,16 +207,6 @@ class Dataset:
     if num > (there := len(self.held_out_data['prompts'])):
       raise ValueError(f'{num} held-out rows are asked for, and data.held_out has {there}; ask for fewer')
     return self.held_out_data
-
-
-def _next_rows(world: World, num: int) -> tuple[Mapping[str, jax.Array], jax.Array, World]:
-  """The data, the numbers [num] of the next rows, and the world without the data."""
-  data, key = world['data'], world['order_key']
-  num_rows = data['prompts'].shape[0]
-  drawn = world['cursor'] + jnp.arange(num)
-  order = lambda epoch, place: shuffled(place, num_rows, jax.random.fold_in(key, epoch))
-  rows = jax.vmap(order)(drawn // num_rows, drawn % num_rows)
-  return data, rows, {'cursor': world['cursor'] + num, 'order_key': key}
 
 
 def _num_answers(data: Mapping[str, np.ndarray]) -> int:
@@ -252,10 +252,13 @@ def _demonstrations(data: Mapping[str, jax.Array], rows: jax.Array) -> Batch:
 # --- loading ------------------------------------------------------------------------------------------------
 
 
+Train = str | Sequence[tuple[str, float]]  # a file, or several with their shares
+
+
 def dataset(
     *,
     directory: str,
-    train: str,
+    train: Train,
     held_out: str,
     columns: Mapping[str, str],
     chat: bool,
@@ -268,8 +271,9 @@ def dataset(
 
   Args:
     directory: of the model whose tokenizer and chat template are used.
-    train: file of training rows, or hub id; see `rlx.data.rows.read_rows`.
-    held_out: the same for evaluation; '' for none.
+    train: file of training rows, or hub id; see `rlx.data.rows.read_rows`. Or several of them with their
+      shares of the draws, `(('a.jsonl', 0.7), ('b.jsonl', 0.3))`, whatever their sizes.
+    held_out: a file for evaluation; '' for none.
     columns: new columns as templates over those of the file, such as
       `{'prompt': 'Question: {question}\\nAnswer:', 'completion': ' {answer}'}`; literal braces are doubled.
     chat: prompts that are strings become the message of a user, and answers those of the assistant. What is
@@ -281,44 +285,117 @@ def dataset(
   Raises:
     ValueError: no tokenizer, no such file, or rows that cannot be used; names the file and the line.
   """
+  paths, shares = files_of(train)
+  tokenizer, read = reader(
+      directory, columns=columns, chat=chat, system=system, max_prompt_tokens=max_prompt_tokens,
+      max_completion_tokens=max_completion_tokens,
+  )
+  train_parts = [read(read_rows(path, malformed=malformed)) for path in paths]
+  held_out_part = read(read_rows(held_out, malformed=malformed)) if held_out else None
+  return _loaded(tokenizer, train_parts, shares, held_out_part)
+
+
+def of_rows(
+    rows: Mapping[str, Sequence[Row]],
+    *,
+    directory: str,
+    columns: Mapping[str, str],
+    chat: bool,
+    system: str,
+    max_prompt_tokens: int,
+    max_completion_tokens: int,
+    malformed: str,
+) -> Dataset:
+  """Rows in memory as a task; the other arguments are those of `dataset`.
+
+  Args:
+    rows: `train` and `held_out`, which may be empty: anything that can be iterated, of mappings.
+  """
+  tokenizer, read = reader(
+      directory, columns=columns, chat=chat, system=system, max_prompt_tokens=max_prompt_tokens,
+      max_completion_tokens=max_completion_tokens,
+  )
+  parts = {name: read(rows_of(name, values, malformed=malformed)) for name, values in rows.items() if values}
+  return _loaded(tokenizer, [parts['train']], (1.0,), parts.get('held_out'))
+
+
+def reader(
+    directory: str, *, columns: Mapping[str, str], chat: bool, system: str, max_prompt_tokens: int,
+    max_completion_tokens: int,
+) -> tuple[Tokenizer, Callable[..., Part]]:
+  """The tokenizer of a directory, and what reads rows with it, from the arguments of `dataset`."""
   limits = {'max_prompt_tokens': max_prompt_tokens, 'max_completion_tokens': max_completion_tokens}
   if min(limits.values()) < 1:
     raise ValueError(f'{limits}: both are at least 1')
   if system and not chat:
     raise ValueError(f'system={system!r} is a message, and chat is False; set chat, or put it into columns')
   tokenizer = tokenizers.load(directory)
-  templates = examples.templates(columns)
   read = functools.partial(
-      examples.read, templates=templates, tokenizer=tokenizer, chat=chat, system=system, **limits
+      examples.read, templates=examples.templates(columns), tokenizer=tokenizer, chat=chat, system=system,
+      **limits,
   )
-  parts = [read(read_rows(path, malformed=malformed)) for path in (train, held_out) if path]
-  conversational, *same = (isinstance(part.texts[0], list) for part in parts)
-  if same and same != [conversational]:
-    raise ValueError(f'only one of {train} and {held_out} has messages as prompts; chat makes it both')
-  _say(parts)
-  encoded = [x for part in parts for answers in part.encoded for x in answers]
-  shape = (max(x.prompt_length for x in encoded), max(len(x.tokens) for x in encoded))
+  return tokenizer, read
+
+
+def files_of(train: Train) -> tuple[tuple[str, ...], tuple[float, ...]]:
+  """The files of training rows, and their shares."""
+  if isinstance(train, str):
+    return (train,), (1.0,)
+  if not train or any(len(entry) != 2 or not isinstance(entry[0], str) for entry in train):
+    raise ValueError(f"train={train!r} is neither a file nor files with shares, (('a.jsonl', 0.7), ..)")
+  return tuple(path for path, _ in train), tuple(float(share) for _, share in train)
+
+
+def _loaded(
+    tokenizer: Tokenizer, train: Sequence[Part], shares: Sequence[float], held_out: Part | None
+) -> Dataset:
+  """The data set of some rows."""
+  parts = [*train, *([held_out] if held_out else [])]
+  check_alike([(part.rows.path, part.texts[0]) for part in parts])
+  _say(parts, held_out)
+  shape = examples.longest(parts)
   arrays = [examples.arrays(part, *shape, tokenizer.pad_id) for part in parts]
+  conversational = isinstance(parts[0].texts[0], list)
   return Dataset(
       tokenizer=tokenizer,
       conversational=conversational,
       eos_ids=tokenizer.turn_eos_ids if conversational else tokenizer.eos_ids,
       prompt_columns=shape[0],
-      answer_columns=max(len(x.tokens) - x.prompt_length for x in encoded),
-      data=arrays[0],
-      held_out_data=arrays[1] if held_out else None,
+      answer_columns=examples.longest_answer(parts),
+      data=_joined(train, arrays[: len(train)]),
+      held_out_data=arrays[-1] if held_out else None,
+      sources=mixture([len(part.texts) for part in train], shares),
       rows=[row for part in parts for row in part.rows.rows],
       texts=[text for part in parts for text in part.texts],
       skipped=sum((part.rows.skipped for part in parts), start=collections.Counter()),
   )
 
 
-def _say(parts: Sequence[examples.Part]) -> None:
+def _joined(parts: Sequence[Part], arrays: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+  """The arrays of several files, one behind the other."""
+  kinds = [(sorted(x), _num_answers(x)) for x in arrays]
+  for part, kind in zip(parts, kinds, strict=True):
+    if kind != kinds[0]:
+      raise ValueError(
+          f'{parts[0].rows.path} and {part.rows.path} hold rows of different kinds (prompts alone, '
+          'completions, pairs, labels); a mixture is of one'
+      )
+  return {name: np.concatenate([x[name] for x in arrays]) for name in arrays[0]}
+
+
+def check_alike(prompts: Sequence[tuple[str, Text]]) -> None:
+  """Raises `ValueError` where only some files, told by name and first prompt, have messages as prompts."""
+  for path, prompt in prompts[1:]:
+    if type(prompt) is not type(prompts[0][1]):
+      raise ValueError(f'only one of {prompts[0][0]} and {path} has messages as prompts; chat makes it both')
+
+
+def _say(parts: Sequence[Part], held_out: Part | None) -> None:
   """Logs what was left out, and how many held-out prompts are trained on."""
   for part in parts:
     if line := part.rows.report():
       _logger.warning(line)
-  train, held_out = ([json.dumps(text, default=str) for text in part.texts] for part in (parts[0], parts[-1]))
-  common = len(set(train) & set(held_out))
-  if common and len(parts) == 2:
-    _logger.warning(f'{parts[1].rows.path}: {common} held-out prompts are also in {parts[0].rows.path}')
+  texts = [{json.dumps(text, default=str) for text in part.texts} for part in parts]
+  for part, there in zip(parts, texts, strict=True):
+    if held_out and part is not held_out and (common := len(there & texts[-1])):
+      _logger.warning(f'{held_out.rows.path}: {common} held-out prompts are also in {part.rows.path}')

@@ -5,7 +5,7 @@ what it is, split into prompt and answers, made into messages where a chat wants
 cannot be used ends there as a `Fault`. `arrays` pads a part to what `Dataset.data` holds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import dataclasses
 import functools
 import itertools
@@ -63,12 +63,15 @@ class Part(NamedTuple):
 
 def read(
     rows: Rows, templates, tokenizer: Tokenizer, *, chat: bool, system: str, max_prompt_tokens: int,
-    max_completion_tokens: int,
+    max_completion_tokens: int, like: Row | None = None,
 ) -> Part:
-  """The rows of a file with everything that is made of them; those that cannot be used are sifted out."""
+  """The rows of a file with everything that is made of them; those that cannot be used are sifted out.
+
+  The first row that has columns which are known tells what the rows hold; or `like`, a row with its new ones.
+  """
   rows, filled = rows.sift([_or_fault(_filled, row, templates) for row in rows.rows])
   rows = dataclasses.replace(rows, rows=filled)
-  kind = next(filter(None, map(_kind, filled)), ())
+  kind = next(filter(None, map(_kind, [like] if like else filled)), ())
   rows, examples = rows.sift([_or_fault(_example, row, kind, chat, system) for row in filled])
   first = type(examples[0].prompt)
   rows, examples = rows.sift([_or_fault(_of_type, example, first) for example in examples])
@@ -282,6 +285,17 @@ def _fitting(example: Example, answers: list[Encoded], limits: tuple[int, int]):
   if min(x.prompt_length for x in answers) == 0:
     raise _Malformed('empty prompt', 'the tokenizer makes no token of it')
   return example, answers
+
+
+def longest(parts: Iterable[Part]) -> tuple[int, int]:
+  """Tokens of the longest prompt, and of the longest prompt with an answer."""
+  encoded = [x for part in parts for answers in part.encoded for x in answers]
+  return max(x.prompt_length for x in encoded), max(len(x.tokens) for x in encoded)
+
+
+def longest_answer(parts: Iterable[Part]) -> int:
+  """Tokens of the longest answer; 0 where there are none."""
+  return max(len(x.tokens) - x.prompt_length for part in parts for answers in part.encoded for x in answers)
 
 
 def arrays(part: Part, prompt_columns: int, columns: int, pad_id: int) -> dict[str, np.ndarray]:

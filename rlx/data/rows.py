@@ -97,8 +97,6 @@ def read_rows(path: str, *, malformed: str) -> Rows:
   Raises:
     ValueError: there is no such file, it cannot be read, it has no rows, or a row is bad.
   """
-  if malformed not in ('strict', 'skip'):
-    raise ValueError(f"malformed={malformed!r} is neither 'strict' nor 'skip'")
   if path.endswith(_SUFFIXES):
     if not Path(path).is_file():
       raise ValueError(f'{path}: no such file (the working directory is {Path.cwd()})')
@@ -107,19 +105,36 @@ def read_rows(path: str, *, malformed: str) -> Rows:
     unit, values = 'row', _from_hub(path, **match.groupdict())
   else:
     raise ValueError(f'{path!r} ends in none of {", ".join(_SUFFIXES)} and is no hub id, owner/name:split')
+  return rows_of(path, values, malformed=malformed, unit=unit)
+
+
+def rows_of(path: str, values: Iterable[Any], *, malformed: str, unit: str = 'row') -> Rows:
+  """Rows that are there already.
+
+  Args:
+    path: what they are called in messages.
+    values: mappings; what else is among them is a fault.
+    malformed: as for `read_rows`.
+    unit: what each of them is, in messages.
+  Raises:
+    ValueError: there are none, or one is bad.
+  """
+  if malformed not in ('strict', 'skip'):
+    raise ValueError(f"malformed={malformed!r} is neither 'strict' nor 'skip'")
   numbered = [(f'{unit} {i}', value) for i, value in enumerate(values, start=1) if value is not _BLANK]
   places, values = [place for place, _ in numbered], [value for _, value in numbered]
   rows = Rows(path=path, rows=values, places=places, strict=malformed == 'strict', skipped={})
-  return rows.sift([_checked(value) for value in values])[0]
+  return rows.sift([checked(value) for value in values])[0]
 
 
-def _checked(value: Any) -> Row | Fault:
+def checked(value: Any) -> Row | Fault:
+  """A row, or what is wrong with the value."""
   if isinstance(value, Mapping | Fault):
     return value
   return Fault('not an object', f'{str(value)[:40]!r} is {type(value).__name__}; a row names its columns')
 
 
-def _parse(text: bytes) -> Any:
+def parse(text: bytes) -> Any:
   """The value of a JSON text; a `Fault` where it is none."""
   if not text.strip():
     return _BLANK
@@ -133,7 +148,7 @@ def _lines(path: str) -> Iterator[Any]:
   """The value of each line, or what is wrong with it."""
   try:
     with (gzip.open if path.endswith('.gz') else open)(path, 'rb') as file:
-      yield from map(_parse, file)
+      yield from map(parse, file)
   except (EOFError, zlib.error, gzip.BadGzipFile) as error:
     raise ValueError(f'{path} is damaged ({error}); fetch it again') from error
 
@@ -142,7 +157,7 @@ def _whole(path: str) -> Iterable[Any]:
   """The rows of a file that is read in one go."""
   if path.endswith('.parquet'):
     return _said_in_one_line(path, lambda datasets: datasets.Dataset.from_parquet(path, keep_in_memory=True))
-  values = _parse(Path(path).read_bytes())
+  values = parse(Path(path).read_bytes())
   if isinstance(values, Fault):
     raise ValueError(f'{path}: {values.reason} ({values.remedy})')
   if not isinstance(values, list):

@@ -18,6 +18,7 @@ from rlx.data.dataset import Dataset
 from rlx.errors import ConfigError
 from rlx.names import resolve
 from rlx.rewards import sandbox
+from rlx.rewards.by_value import ByValue
 from rlx.rewards.pool import RewardFunction, RewardPool, Scores
 from rlx.types import Annotate, Batch, Key, Models, Rows
 
@@ -179,12 +180,48 @@ def host(
   if not functions:
     raise ValueError('reward.functions is empty; name at least one function')
   built = [_function(name, section) for name, section in functions.items()]
-  for function in built:
-    function.check_columns(task.columns([0]))
-  make_pool = functools.partial(
-      RewardPool, built, timeout_seconds=timeout_seconds, workers=workers, rows_per_call=rows_per_call
+  return _in_processes(
+      task, built, timeout_seconds=timeout_seconds, workers=workers, rows_per_call=rows_per_call
   )
-  return HostReward(task, make_pool, built)
+
+
+def host_given(
+    task: Dataset,
+    functions: Mapping[str, Callable],
+    *,
+    weights: Mapping[str, float],
+    named: Mapping[str, Mapping],
+    timeout_seconds: float,
+    workers: int,
+    rows_per_call: int,
+) -> HostReward:
+  """The weighted sum of reward functions, some of which are objects: those of a notebook, say.
+
+  Args:
+    task: the data set that the rows are of.
+    functions: name in the metrics -> function.
+    weights: of each of them.
+    named: others, sections as for `host`; may be empty.
+    timeout_seconds: as for `host`.
+    workers: as for `host`.
+    rows_per_call: as for `host`.
+  Raises:
+    ValueError: as `host`, or a function cannot be sent to another process.
+  """
+  built = [
+      RewardFunction(name=name, function=ByValue(function), weight=float(weights[name]), arguments={})
+      for name, function in functions.items()
+  ]
+  built += [_function(name, section) for name, section in named.items()]
+  return _in_processes(
+      task, built, timeout_seconds=timeout_seconds, workers=workers, rows_per_call=rows_per_call
+  )
+
+
+def _in_processes(task: Dataset, functions: Sequence[RewardFunction], **how) -> HostReward:
+  for function in functions:
+    function.check_columns(task.columns([0]))
+  return HostReward(task, functools.partial(RewardPool, functions, **how), functions)
 
 
 def _check_sandbox(function: RewardFunction) -> None:

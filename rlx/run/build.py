@@ -4,7 +4,8 @@ A config has sections of three kinds. What every run has is read here: `seed, po
 stages, evals, checkpoint, log`, and of every stage `steps, stop, algorithm, updates, optimizer, trained,
 slow`. What has a `name` is a part, made when a function asks for it (`parts.py`): `task` or `env`, `data`,
 `rollout`, `reward`, or any other name. `decoding` and `score` say how language models speak and are scored. A
-section that nobody asks for is an error.
+section that nobody asks for is an error. `given` has the digests of parts that are handed over as objects
+(`given.py`).
 
 `stages` names the stages in order: `main` is made of the sections at the top of the config; any other name is
 a section that holds the same sections again, of which it may leave out `task` and `env`. A name that stands
@@ -22,6 +23,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from rlx import sharding, step
+from rlx.data.stream import Streamed
 from rlx.engine.packing import Packing
 from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, in_stage
@@ -33,8 +35,10 @@ from rlx.models.model import as_model
 from rlx.names import resolve
 from rlx.rewards.host import OnHost
 from rlx.run import learning
+from rlx.run.given import NOTHING
+from rlx.run.given import check as check_given
 from rlx.run.parts import PACKAGES, Parts, bound, build_section, call, is_section, require_keys, roles_of
-from rlx.run.program import Compiled, Program, Split
+from rlx.run.program import Compiled, Program, Split, Streaming
 from rlx.run.stages import (
   Checkpointing,
   Examination,
@@ -58,20 +62,25 @@ SHARED = ('task', 'env')  # a stage without one has that of the run; built once,
 _WRITERS = {'writers': ('tensorboard',)}  # of runs that were recorded before a config named them
 
 
-def build(config: ConfigDict) -> Run:
+def build(config: ConfigDict, given: Mapping[str, Any] = NOTHING) -> Run:
   """The run that a config describes; nothing is computed yet.
 
+  Args:
+    config: from `config.load`, or made by hand.
+    given: parts that no config can say, of which `config.given` has the digests (`run/given.py`).
   Raises:
     ConfigError: the config cannot run; one line with the value, the limit and what to do.
   """
   _refuse_older(config)
+  check_given(config, given)
   entries = _stage_names(config)
   names = tuple(dict.fromkeys(entries))
   require_keys(set(config.keys()) & {*RUN_KEYS}, {*RUN_KEYS}, 'main', 'a run')
   require_keys(config.population.keys(), {'size'}, 'population', 'a run')
   log = call(Logging, {**_WRITERS, **config.log}, 'log')
   mesh = call(sharding.make_mesh, config.mesh, 'mesh')
-  shared = Parts({name: config[name] for name in SHARED if name in config}, {})
+  objects = {name: functools.partial(lambda value: value, value) for name, value in given.items()}
+  shared = Parts({name: config[name] for name in SHARED if name in config}, objects)
   data = Parts({'data': config.data} if 'data' in config else {}, {}, shared)
   models = _build_models(config, data)
   build_one = functools.partial(_build_stage, config, models=models, shared=shared, log=log, mesh=mesh)
@@ -253,7 +262,10 @@ def _build_stage(
       optimizer=optimizer,
       rollout=train_step.rollout,
       train_step=train_step,
-      program=_program(config, section, train_step, reward, log, axes, mesh),
+      program=_streaming(
+          _program(config, section, train_step, reward, log, axes, mesh), train_step.rollout, parts, config,
+          mesh,
+      ),
       trained=trained,
       slow=slow,
       models=models,
@@ -359,6 +371,19 @@ def _program(config, section, train_step: step.Step, reward, log: Logging, axes,
   return Split(pieces, reward if on_host else None, **size)
 
 
+def _streaming(program: Program, rollout, parts: Parts, config, mesh) -> Program:
+  """The program with rows that are read as they are drawn, where the task is such a data set."""
+  task = parts['task']() if 'task' in parts else None
+  if not isinstance(task, Streamed) or rollout.data is None:
+    return program
+  if rollout.data is not task.data or config.population.size > 1:
+    raise ConfigError(
+        "task.name='streamed' reads rows as they are drawn: that is for one run (population.size="
+        f"{config.population.size}) of a rollout that takes them in their order; take 'dataset' here"
+    )
+  return Streaming(program, task, mesh)
+
+
 def _sampling(section):
   """The section `sampling` of a stage, if it has one."""
   if 'sampling' not in section:
@@ -394,7 +419,7 @@ def _build_evaluation(name: str, section, stage: Stage, parts: Parts) -> Examina
 
 def _check_asked(config, names, parts: Iterable[Parts], shared: Parts) -> None:
   """Refuses what stands in the config and nobody asked for."""
-  sections = [(config, 'config', {*RUN_KEYS, *(name for name in names if name != 'main')})]
+  sections = [(config, 'config', {*RUN_KEYS, 'given', *(name for name in names if name != 'main')})]
   sections += [(config[name], f'config.{name}', set()) for name in names if name != 'main']
   asked_of_all = set().union(*(one.asked for one in parts), shared.asked)
   for (section, where, more), asked in zip(sections, _asked(names, parts), strict=True):
@@ -448,7 +473,8 @@ def _check_counts(run: Run) -> None:
   if run.checkpoint.keep < 2:
     raise ConfigError(f'checkpoint.keep={run.checkpoint.keep}: keep at least 2, one to fall back to')
   named = {f'eval/{one.name}' for one in run.evals}
-  metrics = {'log.headline': run.log.headline}
+  # Where nothing is held out, a run is read by a metric of its train steps.
+  metrics = {'log.headline': run.log.headline} if named or run.log.headline.startswith('eval/') else {}
   config = run.config
   sections = {name: config if name == 'main' else config[name] for name in config.stages}
   stops = {f'{name}.stop.metric': s.stop.metric for name, s in sections.items() if 'metric' in s.stop}

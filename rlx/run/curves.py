@@ -37,8 +37,8 @@ Rows = list[dict[str, Any]]
 
 
 def called(metric: str) -> str:
-  """What people call a metric of an evaluation."""
-  name = metric.rpartition('/')[2]
+  """What people call a metric: of an evaluation its last name, of train steps the whole."""
+  name = metric.rpartition('/')[2] if metric.startswith('eval/') else metric.replace('/', ' ')
   return _CALLED.get(name, name.replace('_', ' '))
 
 
@@ -50,15 +50,19 @@ def percent(fraction: float) -> str:
 def before_and_after(rows: Rows, headline: str) -> tuple[int, float | None, float | None]:
   """Where the last stage begins, the headline there, and its last value; None where it was not measured.
 
+  A metric of train steps is first measured by the first of them.
+
   This is the one "before" of a run: what its last stage began with, such as the policy behind SFT.
   """
   if not rows:
     return 0, None, None
   stages = [row['stage'] for row in rows]
   of_last = sum(1 for _ in itertools.takewhile(lambda stage: stage == stages[-1], reversed(stages)))
-  begin = rows[max(len(rows) - of_last - 1, 0)]
+  at = max(len(rows) - of_last - 1, 0)
+  begin = rows[at]
+  first = begin if headline.startswith('eval/') else rows[min(at + 1, len(rows) - 1)]
   measured = [row[headline] for row in rows if headline in row]
-  return begin['step'], begin.get(headline), measured[-1] if measured else None
+  return begin['step'], first.get(headline), measured[-1] if measured else None
 
 
 def write_curve(workdir: Path, *, title: str, headline: str) -> pathlib.Path:

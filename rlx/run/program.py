@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import jax
 
 from rlx import step
+from rlx.data.stream import Streamed
+from rlx.errors import ConfigError
 from rlx.rewards.host import OnHost
 from rlx.split import SplitStep
 from rlx.step import Step
@@ -151,3 +153,49 @@ def _with_luggage(state: State, before: State) -> State:
 
 def _first_rows(rows: Rows, num: int) -> Rows:
   return jax.tree.map(lambda a: a[:num], rows)
+
+
+class Streaming:
+  """A program whose data are read before each dispatch, from where the rollout is in its data set."""
+
+  def __init__(self, program: Program, task: Streamed, mesh: jax.sharding.Mesh):
+    self._program, self._task = program, task
+    self._everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+
+  def trace(self, state: State, data: Any, frozen: Models) -> list:
+    """As `Program`."""
+    return self._program.trace(state, data, frozen)
+
+  def dispatch(self, state: State, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
+    """As `Program`, on a window of rows in place of `data`."""
+    data = self._window(state)
+    after, metrics = self._program.dispatch(state, data, frozen)
+    _told(self._task.check, data, after.world)
+    return after, metrics
+
+  def collect(self, state: State, data: Any, frozen: Models) -> tuple[Rows, Mapping[str, list]]:
+    """As `Program`, on a window of rows in place of `data`."""
+    return self._program.collect(state, self._window(state), frozen)
+
+  def hear(self, rows: Sequence[dict]) -> list[str]:
+    """As `Program`."""
+    return self._program.hear(rows)
+
+  def timings(self) -> dict[str, float]:
+    """As `Program`."""
+    return self._program.timings()
+
+  def close(self) -> None:
+    """As `Program`."""
+    self._program.close()
+
+  def _window(self, state: State) -> Any:
+    return jax.device_put(_told(self._task.window, state.world), self._everywhere)
+
+
+def _told(function: Callable, *arguments: Any) -> Any:
+  """What a function returns; what it says of the data is for the user."""
+  try:
+    return function(*arguments)
+  except ValueError as error:
+    raise ConfigError(str(error)) from error

@@ -5,10 +5,9 @@ A run is bitwise resumable because its state is one pytree, because everything h
 that step: a resumed run drops the records behind its checkpoint and writes them again, the same.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 import contextlib
 import dataclasses
-import datetime
 import json
 from pathlib import Path
 import signal
@@ -21,16 +20,15 @@ import numpy as np
 
 from rlx.errors import ConfigError
 from rlx.learners import without_rests
-from rlx.models.language import LanguageModel
 from rlx.models.safetensors import digest_of
-from rlx.run import checkpoint, export, extend, report, version
+from rlx.run import checkpoint, export, report, workdirs
 from rlx.run.build import build
-from rlx.run.checkpoint import Checkpoints, environment
+from rlx.run.checkpoint import Checkpoints
 from rlx.run.pace import Pace, compilation
 from rlx.run.program import POPULATION, over_members
 from rlx.run.stages import Examination, Run, Stage, there
 from rlx.run.states import abstract_state, begin, gone_on, hand_over, load_frozen
-from rlx.run.writers import LiveLine, MetricsWriter, read_metrics, summarise_population, write_atomically
+from rlx.run.writers import LiveLine, MetricsWriter, read_metrics, summarise_population
 from rlx.types import Batch, Models, State
 
 # Sees the step and the metrics of each row, with those of the evaluations behind it; True stops the run.
@@ -76,32 +74,58 @@ def train(
     ConfigError: the config cannot run, or the directory holds the run of another one.
     NonFiniteError: the gradients stayed infinite or NaN.
   """
-  began = time.monotonic()
-  run = build(config)
-  with jax.set_mesh(run.mesh):
-    check(run)
-  workdir, extended = _open_workdir(Path(workdir), config)
-  _write_shapes(run, workdir)
+  began, run = time.monotonic(), build(config)
+  stopping: list = []
+  with jax.set_mesh(run.mesh), stop_signals(stopping):
+    rows = progress(run, workdir, stopping, quiet=quiet, command=command, began=began, hooks=hooks)
+    while True:
+      try:
+        next(rows)
+      except StopIteration as end:
+        return end.value
+
+
+def progress(
+    run: Run, workdir: str | Path, stopping: list, *, quiet: bool, command: str, began: float,
+    hooks: Sequence[Hook] = (),
+) -> Generator[list[dict[str, float]], None, Outcome]:
+  """`train` in pieces: yields the metrics of each dispatch, a row a step, and returns how it ended.
+
+  Whoever iterates does so under the mesh of the run, and may say `stopping` between two pieces: the state is
+  then saved, and nothing more is done. A generator that is dropped saves nothing behind its last checkpoint.
+
+  Args:
+    run: from `build`.
+    workdir: as for `train`.
+    stopping: the run stops and is saved when there is something in it.
+    quiet: nothing is printed.
+    command: how to start this run again, for the report.
+    began: when, by `time.monotonic`.
+    hooks: as for `train`.
+  Raises:
+    ConfigError, NonFiniteError: as `train`.
+  """
+  check(run)
+  workdir, extended = workdirs.claim(Path(workdir), run.config)
+  workdirs.write_shapes(run, workdir)
   with contextlib.ExitStack() as stack:
-    stack.enter_context(jax.set_mesh(run.mesh))
     line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
     checkpoints = stack.enter_context(Checkpoints(workdir / 'checkpoints', keep=run.checkpoint.keep))
-    stopping = stack.enter_context(_stop_signals())
     if extended:
       line.say(extended)
     compiled = stack.enter_context(compilation())
     state, position = _gone_on(run, *_restore(run, checkpoints, line), line)
     resume_step = -1 if state is None else position.step
-    plain = json.loads(config.to_json())
+    plain = json.loads(run.config.to_json())
     writer = MetricsWriter(
         workdir, resume_step=resume_step, trackers=run.trackers, config=plain, say=line.say
     )
     stack.enter_context(contextlib.closing(writer))
-    _note_start(workdir, command, max(resume_step, 0))
+    workdirs.note_start(workdir, command, max(resume_step, 0))
     session = _Session(run, workdir, line, checkpoints, writer, stopping, began, hooks, compiled)
     for stage in run.stages:
       stack.callback(stage.program.close)
-    state, position = session.go(state, position)
+    state, position = yield from session.go(state, position)
     checkpoints.wait()
     finished = position.ended and position.stage == len(run.stages) - 1
     models = {**session.frozen(position.stage), **state.models}
@@ -130,6 +154,9 @@ class Position:
   first_step: int = 0  # train steps taken before this stage
   step: int = 0  # train steps taken
   ended: bool = False  # the stage is over: the next one begins from this state
+
+
+Pieces = Generator[list[dict[str, float]], None, tuple[State, Position]]
 
 
 # --- states of a run ----------------------------------------------------------------------------------------
@@ -291,7 +318,7 @@ class _Session:
     self.rows = []  # metrics of the stage so far, one row a step
     self.pace = Pace(self.compiled)
 
-  def go(self, state: State | None, position: Position) -> tuple[State, Position]:
+  def go(self, state: State | None, position: Position) -> Pieces:
     """Takes all steps that are left, or those until a signal; returns the state and where it is."""
     if state is None:
       self.line.say(f'compiling stage {self.run.stages[0].name!r}')
@@ -299,7 +326,7 @@ class _Session:
       self._record(state, position, [{}])
     position = self._open_again(position)
     while True:
-      state, position = self._stage(state, position)
+      state, position = yield from self._stage(state, position)
       if not position.ended or position.stage + 1 == len(self.run.stages):
         return state, position
       self.line.say(f'compiling stage {self.run.stages[position.stage + 1].name!r}')
@@ -327,8 +354,8 @@ class _Session:
     frozen = self.frozen(position.stage)
     return hand_over(self.run, position.stage, state, position.step, frozen), position
 
-  def _stage(self, state: State, position: Position) -> tuple[State, Position]:
-    """Dispatches until the stage is over or a signal comes."""
+  def _stage(self, state: State, position: Position) -> Pieces:
+    """Dispatches until the stage is over or a signal comes; yields the metrics of each dispatch."""
     stage = self.run.stages[position.stage]
     data, frozen = self._data(stage), self.frozen(position.stage)
     self.rows = self._rows_so_far(position)
@@ -348,6 +375,8 @@ class _Session:
       over = position.step - position.first_step == stage.num_steps
       self.rows += rows
       position = dataclasses.replace(position, ended=over or bool(stage.stop and stage.stop(self.rows)))
+      first = position.step - len(rows) + 1
+      yield [{'step': at, 'stage': stage.name, **row} for at, row in enumerate(rows, first)]
       if position.step % self.run.checkpoint.every == 0 or position.ended or self.stopping:
         self.checkpoints.save(state, extra=self._extra(position))
     return state, position
@@ -510,9 +539,8 @@ def read_answer(run: Run, exam: Examination, answer) -> tuple[dict[str, float], 
 
 
 @contextlib.contextmanager
-def _stop_signals():
-  """A list that fills with SIGINT and SIGTERM; a second Ctrl-C interrupts at once."""
-  received = []
+def stop_signals(received: list):
+  """Appends SIGINT and SIGTERM to a list, in the main thread; a second Ctrl-C interrupts at once."""
 
   def note(number, frame):
     del frame
@@ -522,7 +550,7 @@ def _stop_signals():
 
   old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
   try:
-    yield received
+    yield
   finally:
     for number, handler in old.items():
       signal.signal(number, handler)
@@ -557,41 +585,3 @@ def _read_batch(run: Run, batch: Batch, extra: Mapping[str, list]) -> list[dict]
     row |= {name: float(x[i]) for name, x in batch.items() if '/' in name}
     rows.append(row | {name: values[i] for name, values in extra.items()})
   return rows
-
-
-# --- the working directory ----------------------------------------------------------------------------------
-
-
-def _open_workdir(workdir: Path, config: ConfigDict) -> tuple[Path, str]:
-  """Makes the directory and writes `config.json`, or checks that it holds the run of this config.
-
-  Returns:
-    The directory, and what is to be said of a run that is asked for more steps; '' otherwise.
-  """
-  workdir.mkdir(parents=True, exist_ok=True)
-  path, extended = workdir / 'config.json', ''
-  now = json.loads(config.to_json())
-  if path.exists():
-    old = json.loads(path.read_text())
-    if not extend.changes(old, now):
-      return workdir, ''
-    extended = extend.extension(workdir, old, now)
-  write_atomically(path, (json.dumps(now, indent=2, sort_keys=True) + '\n').encode())
-  return workdir, extended
-
-
-def _write_shapes(run: Run, workdir: Path) -> None:
-  """`models.json`: the whole shape of each language model, of which a config says what matters."""
-  functions = {name: one.model.functions for name, one in run.stages[-1].models.items()}
-  decoders = {name: f for name, f in functions.items() if isinstance(f, LanguageModel)}
-  shapes = {name: dataclasses.asdict(decoder.shape) for name, decoder in decoders.items()}
-  if shapes:
-    write_atomically(workdir / 'models.json', (json.dumps(shapes, indent=2) + '\n').encode())
-
-
-def _note_start(workdir: Path, command: str, at_step: int) -> None:
-  """Adds how, when and with which versions the run was started, or went on, to `starts.jsonl`."""
-  date = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
-  start = {'step': at_step, 'date': date, 'command': command, **version.of_rlx(), **environment()}
-  with (workdir / 'starts.jsonl').open('a') as file:
-    file.write(json.dumps(start) + '\n')

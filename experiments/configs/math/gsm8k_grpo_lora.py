@@ -16,18 +16,24 @@ from rlx.experiments.configs.math import gsm8k_grpo
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of `sft/gsm8k.py`."""
   config = gsm8k_grpo.get_config(arg)
-  config.models.base = config.models.policy
-  config.models.policy = {
-      'name': 'lora',  # of the base
-      'rank': 8,
-      'alpha': 16.0,  # the update counts alpha / rank times
-      'targets': 'layers/(query|key|value|attention_out|gate|up|down)',
-      'full': '',  # parts that are trained whole beside them
-      'directory': '',  # of PEFT adapters to begin from
-  }
-  for stage in (config.sft, config):
-    stage.slow = {'base': 'base'}  # as it is
+  adapt(config, rank=8)
   config.optimizer.learning_rate = 1e-3  # ten times that of all weights
   # The base is the reference: it costs no second copy of the weights.
   config.algorithm.kl = {'name': 'kl_in_loss', 'names': {'reference': 'base'}, 'coef': 0.01}
   return config
+
+
+def adapt(config: ConfigDict, *, rank: int) -> None:
+  """Puts adapters on the policy, which becomes the base and stays as it is in every stage."""
+  config.models.base = config.models.policy
+  config.models.policy = {
+      'name': 'lora',  # of the base
+      'rank': rank,
+      'alpha': 2.0 * rank,  # the update counts alpha / rank times
+      'targets': 'layers/(query|key|value|attention_out|gate|up|down)',
+      'full': '',  # parts that are trained whole beside them
+      'directory': '',  # of PEFT adapters to begin from
+  }
+  for name in config.stages:
+    stage = config if name == 'main' else config[name]
+    stage.slow = {'base': 'base'}  # as it is
