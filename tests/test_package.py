@@ -1,19 +1,17 @@
 """What is installed: a wheel with everything in it and nothing beside it, which runs from any folder."""
 
 import configparser
-import os
 from pathlib import Path
 import shutil
 import subprocess
-import sys
-import venv
 import zipfile
 
 import pytest
 
+from tests import wheels
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = {'rlx': 'rlx', 'experiments': 'rlx.experiments', 'kernels': 'rlx.kernels'}
-IN_A_RUN = ('rlx', 'experiments', 'kernels', 'setup.cfg', 'pyproject.toml', 'README.md', 'LICENSE')
 
 
 @pytest.fixture(scope='module')
@@ -58,41 +56,19 @@ def test_the_citation_is_of_this_version(setup):
 
 @pytest.fixture(scope='module')
 def wheel(tmp_path_factory) -> Path:
-  """Made of a copy, since setuptools leaves files behind; without the network."""
   pytest.importorskip('setuptools')
-  tree, output = tmp_path_factory.mktemp('tree'), tmp_path_factory.mktemp('wheel')
-  for name in IN_A_RUN:
-    copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-    copy(ROOT / name, tree / name)
-  options = ['--quiet', '--no-deps', '--no-build-isolation', '--no-index', f'--wheel-dir={output}']
-  subprocess.run([sys.executable, '-m', 'pip', 'wheel', *options, str(tree)], check=True, env=quiet())
-  (path,) = output.glob('*.whl')
-  return path
+  return wheels.build(tmp_path_factory.mktemp('built'))
 
 
 @pytest.fixture(scope='module')
 def installed(wheel, tmp_path_factory) -> Path:
-  """The `bin` of an environment with the wheel, and the libraries of this one."""
-  folder = tmp_path_factory.mktemp('installed')
-  venv.create(folder, symlinks=True)
-  (packages,) = folder.glob('lib/python*/site-packages')
-  paths = [path for path in sys.path if path.endswith('site-packages')]
-  (packages / 'libraries.pth').write_text('\n'.join(paths) + '\n')
-  target = ['--no-deps', '--no-index', '--ignore-installed', '--no-compile', f'--prefix={folder}', str(wheel)]
-  python = str(folder / 'bin/python')
-  subprocess.run([python, '-m', 'pip', 'install', '--quiet', *target], check=True, env=quiet())
-  return folder / 'bin'
-
-
-def quiet() -> dict[str, str]:
-  """The environment of a user who has not the repository on the path."""
-  kept = {key: value for key, value in os.environ.items() if key not in ('PYTHONPATH', 'XLA_FLAGS')}
-  return {**kept, 'PIP_DISABLE_PIP_VERSION_CHECK': '1', 'PYTHONDONTWRITEBYTECODE': '1'}
+  return wheels.install(wheel, tmp_path_factory.mktemp('installed'))
 
 
 def rlx(installed, folder, *arguments) -> str:
   done = subprocess.run(
-      [installed / 'rlx', *arguments], cwd=folder, env=quiet(), text=True, capture_output=True, check=False
+      [installed / 'rlx', *arguments], cwd=folder, env=wheels.quiet(), text=True, capture_output=True,
+      check=False,
   )
   assert done.returncode == 0, done.stderr
   return done.stdout

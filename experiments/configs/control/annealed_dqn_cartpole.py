@@ -2,7 +2,7 @@
 
 Paper: Mnih et al., 2015, https://doi.org/10.1038/nature14236
 
-    rlx --config=experiments/configs/control/annealed_dqn_cartpole.py --workdir=runs/annealed_dqn_cartpole
+    rlx --config=control/annealed_dqn_cartpole --workdir=runs/annealed_dqn_cartpole
 
 Differs from dqn_cartpole in that actions are random with a probability that falls from 1 to 0.05 in half of
 the run, and in a target that takes on 1 % of the network after each update instead of all of it now and then.

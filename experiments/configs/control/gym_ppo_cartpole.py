@@ -3,7 +3,7 @@
 Paper: Schulman et al., 2017, https://arxiv.org/abs/1707.06347
 
     pip install 'rlx[gym]'
-    rlx --config=experiments/configs/control/gym_ppo_cartpole.py --workdir=runs/gym_ppo_cartpole
+    rlx --config=control/gym_ppo_cartpole --workdir=runs/gym_ppo_cartpole
 
 Result: after 204,800 steps of the environment five seeds return 500 of 500, the worst 500
 (`python -m rlx.experiments.control_table --seeds 5`).

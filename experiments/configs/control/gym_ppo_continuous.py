@@ -3,7 +3,7 @@
 Paper: Schulman et al., 2017, https://arxiv.org/abs/1707.06347
 
     pip install 'rlx[gym]'
-    rlx --config=experiments/configs/control/gym_ppo_continuous.py --workdir=runs/gym_ppo_continuous
+    rlx --config=control/gym_ppo_continuous --workdir=runs/gym_ppo_continuous
 
 Networks see observations by the moments of all that was learnt from, rewards are divided by the deviation of
 their discounted sums. For MuJoCo: `pip install 'gymnasium[mujoco]'` and `:env=HalfCheetah-v5`.

@@ -3,7 +3,7 @@
 Paper: Haarnoja et al., 2018, https://arxiv.org/abs/1812.05905
 
     pip install 'rlx[gym]'
-    rlx --config=experiments/configs/control/gym_sac_pendulum.py --workdir=runs/gym_sac_pendulum
+    rlx --config=control/gym_sac_pendulum --workdir=runs/gym_sac_pendulum
 
 Result: after 5,000 steps of the environment the interquartile mean of five seeds is -132, the worst -133
 (`python -m rlx.experiments.control_table --seeds 5`), from starts that are not those of `sac_pendulum`.

@@ -4,7 +4,7 @@ Paper: Schulman et al., 2017, https://arxiv.org/abs/1707.06347; Young and Tian, 
 https://arxiv.org/abs/1903.03176 (the game and the network)
 
     pip install 'rlx[gymnax]'
-    rlx --config=experiments/configs/control/gymnax_ppo_breakout.py --workdir=runs/gymnax_ppo_breakout
+    rlx --config=control/gymnax_ppo_breakout --workdir=runs/gymnax_ppo_breakout
 
 Result: not run yet.
 """

@@ -2,10 +2,10 @@
 
 Paper: Kostrikov et al., 2021, https://arxiv.org/abs/2110.06169
 
-    rlx --config=experiments/configs/control/sac_pendulum.py --workdir=runs/half --config.steps=1000 \
+    rlx --config=control/sac_pendulum --workdir=runs/half --config.steps=1000 \
         --config.checkpoint.every=250 --config.evals.episodes.every=250
     rlx make-dataset --workdir=runs/half --source=sampled --num_steps=1250 --output=runs/half.npz
-    rlx --config=experiments/configs/offline/iql_pendulum.py --workdir=runs/iql_pendulum
+    rlx --config=offline/iql_pendulum --workdir=runs/iql_pendulum
 
 Networks see observations by the moments of the data set, and returns are scaled to a span of 1000: what is
 in units of returns then means the same for any data set.

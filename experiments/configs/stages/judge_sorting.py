@@ -1,7 +1,7 @@
 """A reward model that learns beside the policy, where an answer is easier to check than to find: sorting.
 
-    rlx --config=experiments/configs/stages/judge_sorting.py --workdir=runs/judge
-    rlx --config=experiments/configs/stages/judge_sorting.py:judge_learns=False --workdir=runs/judge_fixed
+    rlx --config=stages/judge_sorting --workdir=runs/judge
+    rlx --config=stages/judge_sorting:judge_learns=False --workdir=runs/judge_fixed
 
 Models, stages and learners are those of `judge_arithmetic`; four digits are to be put in order. The better
 answer of a pair is the problem's solution (the paper's is a right answer in other words), so that the judge
