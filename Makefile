@@ -2,7 +2,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-part test-slow test-parity lint docs
+COLABS ?= $(basename $(notdir $(wildcard colabs/*.py)))
+
+.PHONY: demo test test-part test-slow test-parity lint docs colabs
 
 # One virtual environment for everything, made once and again when the requirements change.
 $(VENV)/installed: setup.cfg pyproject.toml
@@ -44,6 +46,12 @@ $(VENV)/installed-docs: $(VENV)/installed
 
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --quiet
+
+# The notebooks from their sources, executed: all, or `make colabs COLABS='tour offline'`. (The warning is of tqdm,
+# where ipywidgets are missing.)
+colabs: $(VENV)/installed
+	$(BIN)/jupytext --quiet --update --to ipynb $(COLABS:%=colabs/%.py)
+	PYTHONWARNINGS=ignore:IProgress $(BIN)/jupyter-execute --inplace $(COLABS:%=colabs/%.ipynb)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -11,6 +11,16 @@
 # ---
 
 # %% [markdown]
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/rlx-project/rlx/blob/main/colabs/grpo_from_scratch.ipynb)
+
+# %%
+import importlib.util
+
+if importlib.util.find_spec('rlx') is None:
+  print('installing rlx')
+  # %pip install --quiet git+https://github.com/rlx-project/rlx
+
+# %% [markdown]
 # # GRPO from scratch
 #
 # Every line of GRPO on one page, without rlx's engine: sampling, reward, group advantages, clipped loss, Adam. The model
@@ -186,3 +196,4 @@ plt.plot(history)
 plt.xlabel('step')
 plt.ylabel('reward')
 plt.title('GRPO from scratch: sorting three digits')
+plt.show()

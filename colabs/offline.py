@@ -11,6 +11,16 @@
 # ---
 
 # %% [markdown]
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/rlx-project/rlx/blob/main/colabs/offline.ipynb)
+
+# %%
+import importlib.util
+
+if importlib.util.find_spec('rlx') is None:
+  print('installing rlx')
+  # %pip install --quiet git+https://github.com/rlx-project/rlx
+
+# %% [markdown]
 # # Learning from what others did
 #
 # A mass on a plane is to be pushed to a goal. Nobody may try anything: there are only records, two thirds of them of
@@ -18,28 +28,22 @@
 # were worth repeating. Five seeds of each are trained side by side in one program.
 
 # %%
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 
-from rlx import config as configs
 from rlx.data import transitions as datasets
 from rlx.evaluation import aggregates
+from rlx.experiments.configs.offline import bc_pointmass, iql_pointmass
 from rlx.run import states, train
 from rlx.run.build import build
 
-# Notebooks run in their own folder; configs are named from the top of the repository.
-if not os.path.exists('experiments'):
-  os.chdir('..')
 SEEDS = 5
-FOLDER = 'experiments/configs/offline'
 
 # %% [markdown]
 # **The records.** A data set is a batch of transitions, the steps of an episode one behind the other.
 
 # %%
-run = build(configs.load(f'{FOLDER}/bc_pointmass.py'))
+run = build(bc_pointmass.get_config())
 data = run.stages[0].rollout.data
 print({name: column.shape for name, column in data.items()})
 whole = [x for x in datasets.trajectories(data) if len(x['rewards']) == run.config.env.max_steps]
@@ -52,9 +56,8 @@ print(f'{len(recorded)} whole episodes, returns {recorded.min():.0f} to {recorde
 
 
 # %%
-def learn(path):
+def learn(config):
   """Train steps, and the returns of every seed's policy after them: [points], [points, seeds]."""
-  config = configs.load(path)
   config.population.size = SEEDS
   run = build(config)
   stage = run.stages[0]
@@ -70,7 +73,7 @@ def learn(path):
   return steps, np.array(returns)
 
 
-curves = {name: learn(f'{FOLDER}/{name}_pointmass.py') for name in ('bc', 'iql')}
+curves = {'bc': learn(bc_pointmass.get_config()), 'iql': learn(iql_pointmass.get_config())}
 
 # %% [markdown]
 # **What came out.** The middle half of the seeds counts (the interquartile mean), and the interval says how far other

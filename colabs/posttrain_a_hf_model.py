@@ -11,6 +11,16 @@
 # ---
 
 # %% [markdown]
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/rlx-project/rlx/blob/main/colabs/posttrain_a_hf_model.ipynb)
+
+# %%
+import importlib.util
+
+if importlib.util.find_spec('rlx') is None:
+  print('installing rlx')
+  # %pip install --quiet git+https://github.com/rlx-project/rlx
+
+# %% [markdown]
 # # Post-training a Hugging Face model
 #
 # A model directory, a JSONL file and a Python reward function: that is what a run is made of. Here the model is a
@@ -61,10 +71,13 @@ def digits(completions, log_metric, **columns):
 # **A config** is the record of a run. We start from that of GSM8K: supervised fine-tuning on solutions, then GRPO.
 
 # %%
-config = gsm8k_grpo.get_config(f'smoke,model={folder}/model')
+config = gsm8k_grpo.get_config(
+    f'smoke,model={folder}/model,train={here}/word_problems_train.jsonl,held_out={here}/word_problems_test.jsonl'
+)
 config.sft.steps = config.steps = 20
 config.log.steps_per_dispatch = 5
 config.evals.held_out.every = config.checkpoint.every = 10
+config.evals.held_out.problems = 8
 config.sft.optimizer.warmup_steps = config.optimizer.warmup_steps = 5
 config.optimizer.learning_rate = 1e-3
 config.rollout.batch_size = 64
@@ -79,7 +92,7 @@ print(f'{outcome.step} steps in {outcome.seconds:.0f} s')
 newest = max((folder / 'run/samples').iterdir())
 row = json.loads(newest.read_text().splitlines()[-1])
 for name, value in row.items():
-  print(f'{name:<22}{value!r}')
+  print(f'{name:<26}{value!r}')
 
 # %% [markdown]
 # **The trained model** is a Hugging Face directory again, for transformers, vLLM or `rlx generate`.
@@ -98,7 +111,8 @@ print(speaker.tokenizer.decode(answers[0][0]))
 rows = [row for row in read_metrics(folder / 'run/metrics.jsonl') if 'rewards/digits' in row]
 plt.plot([row['step'] for row in rows], [row['rewards/digits'] for row in rows])
 plt.xlabel('train step')
-_ = plt.ylabel('share of digits')
+plt.ylabel('share of digits')
+plt.show()
 
 # %% [markdown]
 # The reward rose, and whatever failed on the way was counted.

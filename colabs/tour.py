@@ -11,6 +11,16 @@
 # ---
 
 # %% [markdown]
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/rlx-project/rlx/blob/main/colabs/tour.ipynb)
+
+# %%
+import importlib.util
+
+if importlib.util.find_spec('rlx') is None:
+  print('installing rlx')
+  # %pip install --quiet git+https://github.com/rlx-project/rlx
+
+# %% [markdown]
 # # A tour of rlx
 #
 # An algorithm is five pure functions, a run is one pytree, an iteration is one program. This notebook builds a run by
@@ -108,7 +118,7 @@ mine = dataclasses.replace(algorithm, advantage=clipped_advantage)
 
 # %%
 batch = jax.jit(lambda state: collect(mine, state))(state)
-loss = lambda batch: mine.loss(state.models, batch, jax.random.key(0))[0]
+loss = jax.jit(lambda batch: mine.loss(state.models, batch, jax.random.key(0))[0])
 halves = [jax.tree.map(lambda a, i=i: a[i * 64 : (i + 1) * 64], batch) for i in range(2)]
 whole, parts = loss(batch), jnp.array([loss(half) for half in halves])
 assert jnp.allclose(whole, parts.mean(), atol=1e-6)
@@ -130,13 +140,15 @@ population = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 3))
 population, _ = train(supervised, population, 25)
 population, metrics = train(mine, population, 200)
 rewards = metrics['reward/mean']  # [seeds, steps]
-print('reward of the last 20 steps, by seed:', rewards[:, -20:].mean(axis=1).round(2))
+print('reward of the last 20 steps, by seed:', [f'{reward:.2f}' for reward in rewards[:, -20:].mean(axis=1)])
 assert (rewards[:, -20:].mean(axis=1) > rewards[:, :20].mean(axis=1) + 0.2).all()
 
 # %%
 import matplotlib.pyplot as plt
 
+plt.figure(figsize=(7, 3.5))
 plt.plot(rewards.T, alpha=0.7)
 plt.xlabel('step')
 plt.ylabel('reward')
 plt.title('Three seeds, one program')
+plt.show()
