@@ -29,9 +29,6 @@ if importlib.util.find_spec('rlx') is None:
 
 # %%
 import dataclasses
-import json
-from pathlib import Path
-import tempfile
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +39,8 @@ from rlx.envs.control.conformance import check_environment
 from rlx.envs.control.environment import Discrete, Environment, timestep, with_time_limit
 from rlx.evaluation import episodes
 from rlx.experiments.configs.control import ppo_cartpole
-from rlx.run import train
+from rlx.run import states, train
+from rlx.run.build import build
 
 # %% [markdown]
 # **The two functions.** `reset` makes a state of a key, `step` a state of a state. Chance comes from the key alone: now and
@@ -117,19 +115,26 @@ config.steps = 20
 config.optimizer.decay_steps = 320  # updates: 4 epochs of 4 minibatches a step
 config.evals.episodes = {'name': 'sampled_episodes', 'every': 2, 'episodes': 64, 'max_steps': 50}
 config.log.steps_per_dispatch = 2
-config.checkpoint.every = 20
-workdir = Path(tempfile.mkdtemp()) / 'run'
-outcome = train.train(config, workdir, quiet=True, command='')
+config.checkpoint.every = 2
+run = build(config)
 
 # %% [markdown]
-# **Watch the returns**, of every seed, between what chance earns and what can be earned. What `step` puts into its `info`, here
-# `success`, is in the metrics too.
+# **Watch the returns**, of every seed, between what chance earns and what can be earned. `rlx --config=..` or `train.train`
+# would do this, with a directory that holds it all; here are the state, the program that takes two steps at once, and the
+# question, asked in between. What `step` puts into its `info`, here `success`, is in the answer.
 
 # %%
-rows = [json.loads(line) for line in (workdir / 'members.jsonl').read_text().splitlines()]
-steps = np.array([row['step'] for row in rows]) * 8 * 32
-returns = np.array([row['eval/episodes/return'] for row in rows])  # [points, seeds]
-success = np.array([row['eval/episodes/success'] for row in rows])
+stage = run.stages[0]
+ask = train.make_ask(run, stage, run.evals[0])
+state = states.begin(run, 0, {}, 0)
+answers = [ask(state.models, state.world, {})]
+for _ in range(0, stage.num_steps, run.log.steps_per_dispatch):
+  state, _ = stage.program.dispatch(state, None)
+  answers.append(ask(state.models, state.world, {}))
+
+# %%
+steps = np.arange(len(answers)) * 2 * 8 * 32
+returns, success = (np.array([answer[name] for answer in answers]) for name in ('return', 'success'))  # [points, seeds]
 print('return of each seed: ', returns[0].round(2), '->', returns[-1].round(2))
 print('success of each seed:', success[0].round(2), '->', success[-1].round(2))
 assert returns[-1].min() > chance
