@@ -239,7 +239,8 @@ def stacked(env: Environment, *, frames: int) -> Environment:
     return new._replace(state=(new.state, seen), observation=show(seen))
 
   *front, last = env.observation_shape
-  return dataclasses.replace(env, reset=reset, step=step, observation_shape=(*front, frames * last))
+  shape = (*front, frames * last)
+  return dataclasses.replace(env, reset=reset, step=step, observation_shape=shape, draw=draw_inner(env))
 
 
 # --- what shows more ----------------------------------------------------------------------------------------
