@@ -95,6 +95,7 @@ def test_what_it_leaves(whole, tmp_path):
   assert len(texts) == 2 and texts == run.generate(['2 plus 2 is', 'x'], max_tokens=3)
 
 
+@pytest.mark.slow
 def test_stopped_and_interrupted_it_is_the_same_run(whole, tmp_path, monkeypatch):
   run = make(tmp_path, **rewards_of('7'))
   next(run)

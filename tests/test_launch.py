@@ -122,9 +122,8 @@ def test_killed_twelve_times_equals_uninterrupted(start, uninterrupted, tmp_path
   assert_same_run(tmp_path, uninterrupted)
 
 
-@pytest.mark.parametrize(
-    'number', [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_asks_to_be_started_again(start, uninterrupted, tmp_path, number):
   process = start(tmp_path, *LONGER)
   wait_for_rows(process, tmp_path, 5)

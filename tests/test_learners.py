@@ -162,6 +162,7 @@ def test_a_learner_more_changes_no_draw_and_no_step_of_the_others():
     chex.assert_trees_all_equal(two.world[name], state.world[name])
 
 
+@pytest.mark.slow
 def test_one_step_at_a_time_is_the_same():
   names = tuple(SHAPES)
   step, optimizer = together(names)
@@ -183,6 +184,7 @@ def test_a_population_of_them_is_its_members():
     chex.assert_trees_all_close(numbers(one), numbers(member), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_on_a_mesh_they_take_the_same_steps():
   names = tuple(SHAPES)
   step, optimizer = together(names)
@@ -210,6 +212,7 @@ class InPython(OnHost):
     pass
 
 
+@pytest.mark.slow
 def test_with_a_reward_in_python_they_take_the_same_steps():
   names = tuple(SHAPES)
   step, optimizer = together(names, reward=InPython())

@@ -351,6 +351,7 @@ def test_a_copy_begins_as_the_other_and_goes_its_own_way(in_the_repository):
   assert not np.array_equal(state.params['observer']['embedding'], state.slow['policy']['embedding'])
 
 
+@pytest.mark.slow
 def test_a_model_of_another_run(in_the_repository, tmp_path):
   """As trained there; frozen it is in no checkpoint, and what is wrong is one line."""
   first = quickstart()

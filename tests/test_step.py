@@ -51,6 +51,7 @@ def make_state(optimizer, seed=0):
 SETTINGS = dict(epochs=2, minibatches=2, microbatches=2)
 
 
+@pytest.mark.slow
 def test_one_program_two_halves_and_python_agree():
   optimizer = optax.adam(0.1)
   fused_step = make_train_step(least_squares(), optimizer, **SETTINGS)

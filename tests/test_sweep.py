@@ -53,6 +53,7 @@ def rows_of(workdir):
     return list(csv.DictReader(file, delimiter='\t'))
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_its_trials_and_goes_on_where_it_was(tmp_path, capsys):
   """The first call makes one trial, the second finds it done and makes the other."""
   assert swept(tmp_path, '--trials=1') == 0

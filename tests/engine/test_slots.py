@@ -80,6 +80,7 @@ def test_a_replay_is_the_sampler_to_the_bit(name):
   assert np.abs(logprobs - batch['sampler_logprobs']).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_what_a_slot_held_before_is_never_read(monkeypatch):
   """Everything that is stale is NaN: fresh caches, and the cache of a sequence that has ended."""
   expected = refilled('plain', 3)
@@ -131,6 +132,7 @@ def test_no_more_steps_than_the_queue_needs(num_slots):
     assert end.steps == sum(lengths)
 
 
+@pytest.mark.slow
 def test_stopped_anywhere_it_goes_on_as_if_it_had_not_been():
   state, run = queue_of(DECODINGS['plain'], 4)
   whole = run(state)

@@ -116,6 +116,7 @@ def mean_of_two(decoding, *, greedy):
   return batch, jax.nn.log_softmax(sum(again) / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('greedy', cases([False, True], at_once=[True]))
 def test_rows_of_two_models_are_of_what_both_say_together(greedy):
   decoding = dataclasses.replace(DECODING, top_k=0)

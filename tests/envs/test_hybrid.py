@@ -18,6 +18,7 @@ def test_the_task_keeps_the_contract():
   check_task(TASK, num=500)
 
 
+@pytest.mark.slow
 def test_both_modes_are_shown_as_often():
   problems = jax.tree.map(np.asarray, TASK.sample(jax.random.key(0), 400, False))
   thought = 0

@@ -22,6 +22,7 @@ def draw(task, num, seed=0):
   return jax.tree.map(np.asarray, task.sample(jax.random.key(seed), num, False))
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract_of_a_task():
   check_task(BOTH)
 

@@ -4,6 +4,7 @@ import algorithms_table as toy
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx.engine import sample as engine
 from rlx.evaluation import text
@@ -19,6 +20,7 @@ def examined(evaluation, params):
   return metrics, transcripts
 
 
+@pytest.mark.slow
 def test_accuracy_is_that_of_the_likeliest_answers():
   metrics, transcripts = examined(text.verified(toy.TASK, toy.POLICY, 3, problems=24), PARAMS)
   asked = toy.TASK.sample(jax.random.key(0), 24, True)

@@ -163,6 +163,7 @@ def test_all_logits_are_never_held(adjust, counted):
 COUNTS = (0, 1, 4, 6, 10, 11, 30)  # of 11 tokens in chunks of 4: whole chunks, parts of them, and too many
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('adjust', [keep_logits, ADJUST['all_filters']], ids=['plain', 'filtered'])
 def test_tokens_that_count_say_what_they_say_among_others(adjust):
   """Values and gradients against the reference under a mask; the others hold NaN and targets out of range."""

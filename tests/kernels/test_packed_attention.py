@@ -153,6 +153,7 @@ def test_a_packed_group_is_its_sequences_one_by_one():
   assert_same(both(packed), both(one_by_one), 1e-5)
 
 
+@pytest.mark.slow
 def test_a_population_under_checkpoint_and_scan():
   """As layers of a model run: a scan over recomputed steps, mapped over members with rows of their own."""
   own = jax.tree.map(lambda *x: jnp.stack(x), sight(12, [(3, (4, 2))]), sight(12, [(10, ())]))

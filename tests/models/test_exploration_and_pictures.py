@@ -29,6 +29,7 @@ def greedy(env, epsilon=0.1):
   return networks.epsilon_greedy(env, network=network, epsilon=epsilon)
 
 
+@pytest.mark.slow
 def test_an_annealed_policy_is_a_mixture_that_follows_the_steps():
   linear = lambda step: schedules.linear(step, first=1.0, last=0.0, num_steps=4)
   of_run = exploration(schedule=linear)
@@ -66,6 +67,7 @@ def test_a_periodic_target_can_take_a_share():
   assert seen == [0, 0.25, 0.25, 0.4375]
 
 
+@pytest.mark.slow
 def test_a_run_counts_its_steps_and_its_target_follows():
   config = configs.load(f'{CONFIGS}/annealed_dqn_cartpole.py:smoke').unlock()
   config.mesh.data = 1

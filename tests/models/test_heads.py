@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx.models import heads
 from rlx.models.heads import TokenHead
@@ -28,6 +29,7 @@ def test_a_value_head_begins_as_a_copy_that_says_zero():
   assert not critic.functions.read(params, TOKENS).any()
 
 
+@pytest.mark.slow
 def test_a_shared_head_stands_on_the_policy_and_teaches_its_trunk():
   critic, policy = heads.shared_value_head(MODEL), MODEL.init(KEY)
   own = critic.init(KEY, {'policy': policy})

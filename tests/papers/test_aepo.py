@@ -88,6 +88,7 @@ def annotated(entropy_low, entropy_high, masking):
   return batch, algorithm.rollout.observe(world, batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('band, before, rests', [
     ((1.0, 2.7), False, True),  # above it
     ((1.0, 2.8), False, False),  # in it, from below

@@ -134,6 +134,7 @@ def test_gvm_measures_the_gradient_of_what_is_accepted():
   np.testing.assert_allclose(batch['gradient_norms'], norms[batch['groups']], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_gvm_scores_each_row_alone_with_all_its_columns():
   """A score that reads a column of the reward's, and the size of the row's group: of one row it is 1.
 

@@ -112,6 +112,7 @@ def test_training_computes_the_log_probs_of_the_sampler(answer_id):
   assert np.abs(POLICY.score(params, batch)[0] - batch['sampler_logprobs']).max() > 0.05
 
 
+@pytest.mark.slow
 def test_the_answer_is_read_as_tokens():
   _, batch = sampled(answer_id=5)
   tokens, mask, hybrid = (np.asarray(batch[k]) for k in ('tokens', 'action_mask', 'hybrid'))

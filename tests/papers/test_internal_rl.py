@@ -234,6 +234,7 @@ def stages():
   )
 
 
+@pytest.mark.slow
 def test_the_rows_of_all_stages_are_batches():
   policy, controller, _ = begin(0)
   actor = controllers.init_actor(jax.random.key(1), width=32, code_size=CODE_SIZE, hidden_size=HIDDEN)

@@ -196,6 +196,7 @@ def test_the_past_is_copied_every_few_updates_and_nothing_else_moves():
     assert slow['past']['w'][0] == 3 * ((update + 1) // 3) and slow['reference']['w'][0] == 7
 
 
+@pytest.mark.slow
 def test_columns_without_an_action_do_not_matter():
   models, rows = models_and_rows()
   mask = rows['action_mask']

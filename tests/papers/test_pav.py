@@ -79,6 +79,7 @@ def batch_of(rows):
   }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('best_of', [1, 3])
 def test_values_are_those_of_dynamic_programming(best_of):
   """600 samples: the deviation of a share is at most 0.02, of the best of three three times that."""

@@ -176,6 +176,7 @@ def test_later_actions_are_judged_where_they_are_taken():
   np.testing.assert_allclose(slope, 2 * 0.5, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_paced_policy_carries_out_what_it_decided_at_the_first_step():
   policy, params, seen = POLICY, fresh_policy(jax.random.key(0)), jnp.array([0.6, 0.8, 1.0])
   params['head']['layers'][-1]['kernel'] *= 100  # so that places differ by more than rounding

@@ -42,6 +42,7 @@ def test_is_that_of_counters(order):
     np.testing.assert_allclose(found[n], 2 * (one & other).total() / total if total else 0.0, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_reward_reads_up_to_the_end():
   """`12` for `021`, whose answer is 012: with its end, cut off, and with more behind the end."""
   task = sorting(length=3, held_out_share=0.1)

@@ -55,6 +55,7 @@ def test_rows_are_dealt_as_the_allocation_says(num_slots):
   np.testing.assert_array_equal(batch['solutions'], problems['solutions'][batch['rows']])
 
 
+@pytest.mark.slow
 def test_what_a_row_says_does_not_depend_on_how_it_is_decoded():
   """With slots the prompts are read once, without them once a row."""
   together, _ = drawn(rollout_with())
@@ -114,6 +115,7 @@ def test_what_is_hard_comes_back_and_gets_more():
   )
 
 
+@pytest.mark.slow
 def test_a_step_with_a_curriculum_learns_and_is_one_program():
   rollout, adam = rollout_with(allocate=allocation.uniform), optax.adam(5e-3)
   reward = verifier(toy.TASK, POLICY)

@@ -75,6 +75,7 @@ def numbers_of(history, index):
   return [n for n in there if n not in np.asarray(history[index][1]['pool'].number)]
 
 
+@pytest.mark.slow
 def test_rows_that_were_interrupted_are_those_of_one_go():
   history = steps(5)
   interrupted = 0

@@ -81,6 +81,7 @@ def test_rows_are_standard_ones_of_the_policy(kind):
   assert len(set(map(len, actions(batch)))) > 3, 'these rows are no test'
 
 
+@pytest.mark.slow
 @BOTH
 def test_logprobs_are_those_of_the_scorer(kind):
   """So keys and values were copied to the right rows, and go on from the right token."""
@@ -230,6 +231,7 @@ def test_semantic_entropy_by_hand():
   np.testing.assert_allclose(tree.semantic_entropy(jnp.zeros(2), opposite), np.log(2), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_entropies_are_of_the_distribution_at_each_action():
   batch = grown()
   plain = POLICY.saying(min_tokens=0, temperature=1.0, top_k=0)

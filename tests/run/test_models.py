@@ -147,6 +147,7 @@ def test_models_of_many_shapes_are_sharded(larger):
   chex.assert_trees_all_close(*metrics, rtol=2e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_population_shares_what_is_frozen(larger):
   config = five_models(larger)
   config.population.size = 2
@@ -221,6 +222,7 @@ def test_a_role_is_given_to_a_model_of_another_name():
   assert moved > 0 and after.params['judge']['embedding'].shape[1] == 32
 
 
+@pytest.mark.slow
 def test_evaluations_are_any_number_each_at_its_own_time(tmp_path, monkeypatch):
   """Two evaluations of two models, one that reads the world; the headline is named."""
   monkeypatch.syspath_prepend(str(ROOT / 'tests/run'))

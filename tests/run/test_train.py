@@ -37,6 +37,7 @@ def numbers(state):
   return jax.tree.leaves(state.replace(key=jax.random.key_data(state.key)))
 
 
+@pytest.mark.slow
 def test_a_sharded_run_holds_less_and_says_the_same():
   alone = make_run('mesh.data=1')
   spread = make_run('mesh.data=2', 'mesh.fsdp=2', 'mesh.tensor=2')

@@ -87,6 +87,7 @@ def with_normalised(config):
   return config
 
 
+@pytest.mark.slow
 def test_a_run_acts_and_learns_by_the_moments_of_the_steps_before(run):
   with jax.set_mesh(run.mesh):
     state, dispatch = states.begin(run, 0, {}, 0), run.stages[0].program.dispatch
@@ -98,6 +99,7 @@ def test_a_run_acts_and_learns_by_the_moments_of_the_steps_before(run):
   assert 0 < metrics['kl/old'][0] < 1  # of the first update it is 0: what acted is what is updated
 
 
+@pytest.mark.slow
 def test_moments_of_the_data_are_those_of_the_last_stage_and_stay():
   config = configs.load(f'{CONFIGS}/offline/bc_pointmass.py:smoke').unlock()
   config.mesh.data = 1
