@@ -105,7 +105,7 @@ def walk(lines: list, where: Path, programs: Path) -> list[tuple[str, float]]:
   Raises:
     RuntimeError: one goes wrong; with what it said.
   """
-  told, tiny = [], _tiny_model(programs)
+  told, tiny = [], _tiny_model(programs, where)
   for line in lines:
     if isinstance(line, tuple):
       name, text = line
@@ -123,10 +123,10 @@ def walk(lines: list, where: Path, programs: Path) -> list[tuple[str, float]]:
   return told
 
 
-def _tiny_model(programs: Path) -> str:
+def _tiny_model(programs: Path, where: Path) -> str:
   """The random model that comes with rlx."""
   command = [programs / 'python', '-c', 'from rlx.experiments.data import FOLDER; print(FOLDER)']
-  done = subprocess.run(command, check=True, text=True, capture_output=True, env=wheels.quiet())
+  done = subprocess.run(command, check=True, text=True, capture_output=True, cwd=where, env=wheels.quiet())
   return f'{done.stdout.strip()}/tiny_model'
 
 

@@ -16,8 +16,8 @@ seeds is 28.0 % (worst 14.4 %); after 400 steps it is 0.0 % (best seed 0.9 %) wi
 0.2 % (0.7 %) with the one that does not. The judge tells the right answer of a pair in 0.5 of them, which is
 chance: a decoder of this size has not learnt to check sums from 200 batches of pairs. Within 40 steps the
 policy says the one thing that the judge likes; then no group holds a right answer, so there are no pairs, and
-the judge that could learn has nothing to learn from. A task that is easier to check than to do would be the
-next thing to try.
+the judge that could learn has nothing to learn from. `judge_sorting` is easier to check than to do, and takes
+its better answers from the task.
 """
 
 from ml_collections import ConfigDict
