@@ -117,7 +117,7 @@ def make_learners_step(
         take = functools.partial(_at_times, take, learner.every)
       state, own = take(state, rows.get(name))
       metrics |= {f'{name}/{metric}': value for metric, value in own.items()}
-    return state.replace(step=state.step + 1), metrics
+    return state.replace(step=state.step + 1, slow=play.absorb(state.slow, rows)), metrics
 
   return Step(
       rollout=_rollout(play, learners), sample=sample, reward=reward, annotate=annotate, learn=learn

@@ -50,13 +50,16 @@ def with_memory(
   def warm_up(models: Models, world: World, key: Key) -> World:
     return {**inner.warm_up(models, _without(world, name), key), name: world[name]}
 
-  def anew(world: World, key: Key) -> World:
-    return {**inner.anew(_without(world, name), key), name: world[name]}
-
   return dataclasses.replace(
-      inner, begin=begin_all, draw=draw, observe=observe_all, warm_up=warm_up,
-      anew=anew if inner.begins_anew else inner.anew,
+      inner, begin=begin_all, draw=draw, observe=observe_all, warm_up=warm_up, anew=anew_beside(inner, name)
   )
+
+
+def anew_beside(inner: StatefulRollout, name: str) -> Callable[[World, Key], World]:
+  """`anew` of a rollout whose world has one memory more than that of `inner`, which stays as it is."""
+  if not inner.begins_anew:
+    return inner.anew
+  return lambda world, key: {**inner.anew(_without(world, name), key), name: world[name]}
 
 
 def _without(world: World, name: str) -> World:

@@ -5,7 +5,7 @@ import zlib
 
 import jax
 
-from rlx.types import Batch, Key, Models, Rollout, Rows, StatefulRollout, World, keep_world, stateful
+from rlx.types import Batch, Key, Models, Rollout, Rows, StatefulRollout, World, go_on, keep_world, stateful
 
 
 def each(**rollouts: Rollout) -> StatefulRollout:
@@ -34,12 +34,21 @@ def each(**rollouts: Rollout) -> StatefulRollout:
   def warm_up(models: Models, world: World, key: Key) -> World:
     return {name: rollout.warm_up(models, world[name], key_of(name, key)) for name, rollout in inner.items()}
 
+  def absorb(slow: Models, rows: Rows) -> Models:
+    for name, rollout in inner.items():
+      slow = rollout.absorb(slow, rows[name])
+    return slow
+
+  def anew(world: World, key: Key) -> World:
+    return {name: rollout.anew(world[name], key_of(name, key)) for name, rollout in inner.items()}
+
   data = {name: rollout.data for name, rollout in inner.items()}
   remembers = any(rollout.observe is not keep_world for rollout in inner.values())
   return StatefulRollout(
       begin=begin, draw=draw, data=data if any(x is not None for x in data.values()) else None,
       observe=observe if remembers else keep_world, warm_up=warm_up,
-      ahead=all(rollout.ahead for rollout in inner.values()),
+      ahead=all(rollout.ahead for rollout in inner.values()), absorb=absorb,
+      anew=anew if any(rollout.begins_anew for rollout in inner.values()) else go_on,
   )
 
 
@@ -60,5 +69,6 @@ def for_all(rollout: Rollout, *, learners: tuple[str, ...]) -> StatefulRollout:
     return inner.observe(world, rows[learners[0]])
 
   return dataclasses.replace(
-      inner, draw=draw, observe=keep_world if inner.observe is keep_world else observe
+      inner, draw=draw, observe=keep_world if inner.observe is keep_world else observe,
+      absorb=lambda slow, rows: inner.absorb(slow, rows[learners[0]]),
   )

@@ -1,9 +1,11 @@
 """Rows that are gathered before the first step, and rows that a memory keeps for later stages."""
 
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 
+from rlx.controllers.memory import anew_beside
 from rlx.rollout import store as stores
 from rlx.types import Annotate, Batch, Key, Models, Rollout, StatefulRollout, World, stateful
 
@@ -33,10 +35,7 @@ def gathered(rollout: Rollout, reward: Annotate, *, steps: int) -> StatefulRollo
 
     return jax.lax.scan(one, inner.warm_up(models, world, first_key), jnp.stack(keys))[0]
 
-  return StatefulRollout(
-      begin=inner.begin, draw=inner.draw, data=inner.data, observe=inner.observe, warm_up=warm_up,
-      ahead=inner.ahead,
-  )
+  return dataclasses.replace(inner, warm_up=warm_up)
 
 
 def remembered(rollout: Rollout, *, memory: str, capacity: int, min_reward: float) -> StatefulRollout:
@@ -74,8 +73,8 @@ def remembered(rollout: Rollout, *, memory: str, capacity: int, min_reward: floa
     kept = stores.write_where(store, rows, batch['rewards'] >= min_reward)
     return {**inner.observe(own(world), batch), memory: kept}
 
-  return StatefulRollout(
-      begin=inner.begin, draw=draw, data=inner.data, observe=observe, warm_up=warm_up, ahead=inner.ahead
+  return dataclasses.replace(
+      inner, draw=draw, observe=observe, warm_up=warm_up, anew=anew_beside(inner, memory)
   )
 
 

@@ -1,10 +1,12 @@
 """Pairs of answers to the same problem, the better beside the worse one: what a reward model learns from."""
 
+import dataclasses
+
 import jax
 
 from rlx.rewards.host import check_compiles
 from rlx.rewards.of_learners import best_and_worst
-from rlx.types import Annotate, Batch, Key, Models, Rollout, StatefulRollout, World, stateful
+from rlx.types import Annotate, Batch, Key, Models, Rollout, StatefulRollout, World, keep_world, stateful
 
 
 def paired(rollout: Rollout, reward: Annotate) -> StatefulRollout:
@@ -22,4 +24,4 @@ def paired(rollout: Rollout, reward: Annotate) -> StatefulRollout:
     batch, world = inner(models, world, draw_key)
     return best_and_worst(reward(models, batch, reward_key)), world
 
-  return StatefulRollout(begin=inner.begin, draw=draw, data=inner.data, warm_up=inner.warm_up)
+  return dataclasses.replace(inner, draw=draw, observe=keep_world)

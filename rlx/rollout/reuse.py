@@ -9,10 +9,12 @@ same each time and costs little: a verifier, not a judge.
 """
 
 from collections.abc import Callable
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 
+from rlx.controllers.memory import anew_beside
 from rlx.data.dataset import Dataset
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
@@ -68,7 +70,9 @@ def with_past(rollout: Rollout, *, past_steps: int, batch_size: int) -> Stateful
     fresh = {name: x[:num] for name, x in batch.items()}
     return {**inner.observe(_without_past(world), fresh), PAST: world[PAST]}
 
-  return StatefulRollout(begin=inner.begin, draw=draw, data=inner.data, observe=observe, warm_up=warm_up)
+  return dataclasses.replace(
+      inner, draw=draw, observe=observe, warm_up=warm_up, anew=anew_beside(inner, PAST)
+  )
 
 
 def reusing(

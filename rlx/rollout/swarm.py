@@ -7,10 +7,12 @@ Source: SAPO, Amico et al., 2025, https://arxiv.org/abs/2509.08721: a swarm of n
 rollouts; which external samples a node takes is its own affair, here uniform among the others.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 
-from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, stateful
+from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, keep_world, stateful
 
 AXIS = 'population'
 
@@ -50,4 +52,4 @@ def swarm(rollout: Rollout, *, taken_groups: int, group_size: int) -> StatefulRo
     taken = (groups >= num - taken_groups).astype(jnp.float32)
     return {**joined, 'groups': groups, 'swarm/taken': taken}, world
 
-  return StatefulRollout(begin=inner.begin, draw=draw, data=inner.data, warm_up=inner.warm_up)
+  return dataclasses.replace(inner, draw=draw, observe=keep_world)
