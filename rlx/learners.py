@@ -24,7 +24,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from rlx import sharding
 from rlx.step import Step, sampled
 from rlx.types import (
   NO_MODELS,
@@ -76,8 +75,6 @@ def make_learners_step(
     rollout: Rollout,
     reward: Annotate,
     learners: Mapping[str, Learner],
-    *,
-    axes: Mapping[str, sharding.Axes],
 ) -> Step:
   """The train step of several learners.
 
@@ -85,7 +82,6 @@ def make_learners_step(
     rollout: yields rows for each learner by its name.
     reward: scores them; it may add rows of a name.
     learners: in the order of their steps.
-    axes: as for `make_train_step`.
   Returns:
     The train step. Metrics are `<learner>/<metric>`.
   Raises:
@@ -96,7 +92,7 @@ def make_learners_step(
 
   def sample(state: State, data: Any = None, frozen: Models = NO_MODELS) -> tuple[Rows, World]:
     own = state.replace(world=state.world[PLAY])
-    rows, played = sampled(play, axes, own, None if data is None else data[PLAY], frozen)
+    rows, played = sampled(play, own, None if data is None else data[PLAY], frozen)
     return rows, {**state.world, PLAY: played}
 
   def annotate(state: State, rows: Rows, frozen: Models = NO_MODELS) -> Rows:

@@ -6,13 +6,22 @@ averages and copies keep the names of the models and parameters they belong to, 
 (`state_shardings`) places a whole `State`. Leading axes that the name does not explain (stacked layers, a
 population) are not split, nor is what belongs to no model. The mesh is ambient (`jax.set_mesh`): without one,
 the functions below that constrain a layout return their argument.
+
+What a model says of rows is computed by `over_rows`: each shard of devices reads, samples and scores its own
+rows, as long as they take it, and rows stay where they are. A weight that is split over `fsdp` is a `Shard`
+there, which is made whole, in the dtype of computation, by the product that needs it, and again by that
+product's gradient, whose sum goes back to the shards. `tensor` is left to the compiler.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+import dataclasses
+import functools
+import logging
 import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 import numpy as np
 
@@ -24,6 +33,10 @@ Axes = Mapping[str, tuple]  # name of a parameter -> meaning of its trailing axe
 TRAINING_RULES = {'vocab': 'tensor', 'embed': 'fsdp', 'heads': 'tensor', 'mlp': 'tensor', None: None}
 SAMPLING_RULES = {**TRAINING_RULES, 'embed': None}
 ROWS = ('data', 'fsdp')
+LAYERS = 'layers'  # what stands below this name is made whole a layer at a time, by who scans over it
+
+_LOGGER = logging.getLogger('rlx')
+_told: set[tuple[int, int]] = set()  # (rows, shards) that do not divide, and were said
 
 
 def make_mesh(*, data: int, fsdp: int, tensor: int, beside: Mesh | None = None) -> Mesh:
@@ -93,29 +106,187 @@ def _axes_at(path, axes: Mapping[str, Axes]) -> Axes:
   return next((axes[name] for name in names if name in axes), {})
 
 
-def gather(models: Mapping[str, Any], axes: Mapping[str, Axes]) -> Mapping[str, Any]:
-  """Weights in the sampling layout: whole over `fsdp`, so that a decoding loop gathers nothing."""
+def gather(params: Any, axes: Axes) -> Any:
+  """A model's weights whole over `fsdp`, for a decoding loop that is not in `over_rows`."""
   mesh = jax.sharding.get_abstract_mesh()
-  if mesh.empty:
-    return models
+  if row_shards() == 1:
+    return params
   constrain = lambda path, leaf: jax.lax.with_sharding_constraint(
-      leaf, partition(path, leaf, mesh, _axes_at(path, axes), SAMPLING_RULES)
+      leaf, partition(path, leaf, mesh, axes, SAMPLING_RULES)
   )
-  known = {name: model for name, model in models.items() if name in axes}
-  return {**models, **jax.tree_util.tree_map_with_path(constrain, known)}
+  return jax.tree_util.tree_map_with_path(constrain, params)
 
 
 def shard_rows(batch: Any) -> Any:
-  """Rows spread over the `data` and `fsdp` axes, where they divide; otherwise left to the compiler."""
-  mesh = jax.sharding.get_abstract_mesh()
-  if mesh.empty:
+  """Rows spread over the `data` and `fsdp` axes, where they divide; otherwise every device has them all.
+
+  A number of rows that does not divide is said in the log, once, with the nearest ones that do.
+  """
+  num_shards = row_shards()
+  if num_shards == 1:
     return batch
-  num_shards = math.prod(mesh.shape[axis] for axis in ROWS)
+  for num_rows in {leaf.shape[0] for leaf in jax.tree.leaves(batch) if leaf.ndim}:
+    _say_what_does_not_divide(num_rows, num_shards)
   constrain = lambda leaf: (
       jax.lax.with_sharding_constraint(leaf, PartitionSpec(ROWS))
       if leaf.ndim and leaf.shape[0] % num_shards == 0 else leaf
   )
   return jax.tree.map(constrain, batch)
+
+
+def row_shards() -> int:
+  """How many parts the rows of a batch are cut into: 1 without a mesh, and inside `over_rows`."""
+  mesh = jax.sharding.get_abstract_mesh()
+  if mesh.empty or set(ROWS) & set(mesh.manual_axes):
+    return 1
+  return math.prod(mesh.shape[axis] for axis in ROWS)
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=('part',), meta_fields=('spec',))
+@dataclasses.dataclass(frozen=True)
+class Shard:
+  """The part of a weight that a device has, inside `over_rows`.
+
+  Attributes:
+    part: an array that is split over `fsdp`.
+    spec: mesh axis, or None, of each of its trailing axes.
+  """
+
+  part: jax.Array
+  spec: tuple[str | None, ...]
+
+
+def whole(weights: Any, dtype: Any) -> Any:
+  """Weights with every `Shard` among them made whole, in the dtype of computation; others as they are.
+
+  The gradient of a whole weight is summed over the devices in the dtype of its parts, and each keeps its own.
+  """
+  is_shard = lambda x: isinstance(x, Shard)
+  gather = lambda x: _gathered(x, dtype) if is_shard(x) else x
+  return jax.tree.map(gather, weights, is_leaf=is_shard)
+
+
+def _gathered(shard: Shard, dtype: Any) -> jax.Array:
+  axis = shard.part.ndim - len(shard.spec) + shard.spec.index('fsdp')
+  gather = lambda part: _all_gather(part, axis, jnp.dtype(dtype).name, part.dtype.name)
+  tensor = [None if mesh_axis == 'fsdp' else mesh_axis for mesh_axis in shard.spec]
+  if not any(tensor):
+    return gather(shard.part)
+  # The compiler would first make whole over `tensor` what it is told to gather over `fsdp`.
+  spec = PartitionSpec(*[None] * (shard.part.ndim - len(tensor)), *tensor)
+  own = jax.shard_map(gather, in_specs=spec, out_specs=spec, axis_names={'tensor'}, check_vma=False)
+  return own(shard.part)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
+def _all_gather(part, axis, dtype, of_parts):
+  del of_parts
+  return jax.lax.all_gather(part.astype(dtype), 'fsdp', axis=axis, tiled=True)
+
+
+def _scatter_sum(axis, dtype, of_parts, residuals, cotangent):
+  del dtype, residuals
+  sums = jax.lax.psum_scatter(cotangent.astype(of_parts), 'fsdp', scatter_dimension=axis, tiled=True)
+  return (sums,)
+
+
+_all_gather.defvjp(lambda part, *static: (_all_gather(part, *static), ()), _scatter_sum)
+
+
+def over_rows(
+    function: Callable[[Any, Any], Any],
+    params: Any,
+    rows: Any,
+    *,
+    axes: Axes,
+    dtype: Any,
+    streamed: bool = True,
+    out_axes: Any = 0,
+) -> Any:
+  """`function(params, rows)`, in which each shard of devices computes what becomes of its own rows.
+
+  A row must not depend on others. Loops of the function end when the rows of the shard do, unless it asks
+  otherwise (`longest`). Without a mesh, and inside another `over_rows`, the function is simply called.
+
+  Args:
+    function: from parameters and rows [N, ...] to arrays with rows.
+    params: of a model, laid out for training.
+    rows: arrays [B, ...]; numbers of rows that do not divide are filled up with the last row.
+    axes: what the axes of the parameters mean.
+    dtype: of computation, in which weights are gathered.
+    streamed: the function makes the weights of stacked layers whole itself, one layer at a time (`whole`);
+      otherwise all are whole from the beginning, as a decoding loop needs them.
+    out_axes: which axis of what it returns are rows, a number or a tree of them, as for `jax.vmap`.
+  """
+  num_shards = row_shards()
+  if num_shards == 1:
+    return function(params, rows)
+  mesh = jax.sharding.get_abstract_mesh()
+  specs = _specs(params, mesh, axes)
+
+  def local(params, rows):
+    params = jax.tree_util.tree_map_with_path(
+        lambda path, leaf, spec: _whole_unless_streamed(path, leaf, spec, dtype, streamed), params, specs
+    )
+    return function(params, rows)
+
+  num_rows = {leaf.shape[0] for leaf in jax.tree.leaves(rows)}
+  spread = jax.tree.map(functools.partial(_filled_up, num_shards=num_shards), rows)
+  places = jax.tree.map(lambda spec: PartitionSpec(*(a if a == 'fsdp' else None for a in spec)), specs)
+  out_specs = jax.tree.map(lambda axis: PartitionSpec(*[None] * axis, ROWS), out_axes)
+  out = jax.shard_map(
+      local, in_specs=(places, PartitionSpec(ROWS)), out_specs=out_specs, axis_names=set(ROWS),
+      check_vma=False,
+  )(params, spread)
+  if all(n % num_shards == 0 for n in num_rows):
+    return out
+  (num_rows,) = num_rows
+  cut = lambda axis, tree: jax.tree.map(lambda x: jax.lax.slice_in_dim(x, 0, num_rows, axis=axis), tree)
+  return jax.tree.map(cut, out_axes, out)
+
+
+def longest(length: jax.Array) -> jax.Array:
+  """The largest of the shards' numbers [] inside `over_rows`, for loops that gather weights; else its own."""
+  manual = set(jax.sharding.get_abstract_mesh().manual_axes) & set(ROWS)
+  return jax.lax.pmax(length, tuple(sorted(manual))) if manual else length
+
+
+def _specs(params, mesh, axes: Axes) -> Any:
+  """The `PartitionSpec` of each leaf, of all its axes."""
+  def spec(path, leaf):
+    found = partition(path, leaf, mesh, axes)
+    return PartitionSpec(*found, *[None] * (leaf.ndim - len(found)))
+
+  return jax.tree_util.tree_map_with_path(spec, params)
+
+
+def _whole_unless_streamed(path, leaf, spec, dtype, streamed):
+  """A leaf in `over_rows`: whole, or a `Shard` if it is split and another makes it whole."""
+  if 'fsdp' not in spec or jax.sharding.get_abstract_mesh().shape['fsdp'] == 1:
+    return leaf
+  stacked = any(isinstance(k, jax.tree_util.DictKey) and k.key == LAYERS for k in path)
+  shard = Shard(leaf, tuple(spec)[1:] if stacked else tuple(spec))
+  return shard if streamed and stacked else _gathered(shard, dtype)
+
+
+def _filled_up(array: jax.Array, num_shards: int) -> jax.Array:
+  """Rows with copies of the last one behind them, up to a number that divides."""
+  num_rows = array.shape[0]
+  missing = -num_rows % num_shards
+  if missing:
+    array = array[jnp.minimum(jnp.arange(num_rows + missing), num_rows - 1)]
+  return array
+
+
+def _say_what_does_not_divide(num_rows: int, num_shards: int) -> None:
+  if num_rows % num_shards and (num_rows, num_shards) not in _told:
+    _told.add((num_rows, num_shards))
+    below = num_rows - num_rows % num_shards
+    nearest = f'{below} or {below + num_shards}' if below else num_shards
+    _LOGGER.warning(
+        'rows: %d do not divide over the %d devices of data x fsdp, some of which will idle; nearest: %s',
+        num_rows, num_shards, nearest,
+    )
 
 
 def bytes_per_device(tree: Any, places: Any) -> int:

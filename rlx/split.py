@@ -209,8 +209,8 @@ class _Away(_Here):
     return jax.device_put(tree, jax.sharding.NamedSharding(self._mesh, jax.sharding.PartitionSpec()))
 
   def _models(self, models: Models) -> Models:
-    """Weights in the sampling layout."""
-    places = sharding.state_shardings(dict(models), self._mesh, self._axes, sharding.SAMPLING_RULES)
+    """Weights over the sampling devices."""
+    places = sharding.state_shardings(dict(models), self._mesh, self._axes)
     return jax.device_put(dict(models), places)
 
 

@@ -5,10 +5,9 @@
 steps a dispatch, and `jax.vmap` makes a population of runs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 import dataclasses
 import functools
-from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -76,7 +75,6 @@ def make_train_step(
     epochs: int,
     minibatches: int,
     microbatches: int,
-    axes: Mapping[str, sharding.Axes] = MappingProxyType({}),
 ) -> Step:
   """Composes an algorithm and an optimizer into `train_step(state) -> (state, metrics)`.
 
@@ -87,8 +85,6 @@ def make_train_step(
     minibatches: optimizer updates a pass; divides the rows of the batch.
     microbatches: parts of a minibatch whose gradients are accumulated, to save memory; divides its rows.
       The result does not depend on it.
-    axes: model -> what the axes of its parameters mean, for sampling on a mesh; models that are not in it are
-      left where they are.
   Returns:
     The train step. It takes the state, the data of the rollout, and models that never change and are in no
     state (`frozen`). Jit it, donating the state; where `algorithm.reward` is Python on the host, it is cut
@@ -109,7 +105,7 @@ def make_train_step(
       _learn, algorithm, optimizer, epochs=epochs, minibatches=minibatches, microbatches=microbatches
   )
   return Step(
-      rollout=stateful(algorithm.rollout), sample=functools.partial(sampled, algorithm.rollout, axes),
+      rollout=stateful(algorithm.rollout), sample=functools.partial(sampled, algorithm.rollout),
       reward=algorithm.reward,
       annotate=lambda state, batch, frozen=NO_MODELS: algorithm.advantage(
           {**frozen, **state.models}, batch, keys_of(state)[2]
@@ -136,12 +132,8 @@ def of_its_own(
     return state, {**metrics, **describe(batch)}
 
   keep = lambda state, batch, frozen=NO_MODELS: batch
-  return over(Step(rollout=rollout, sample=None, reward=reward, annotate=keep, learn=counted), {})
-
-
-def over(step: Step, axes: Mapping[str, sharding.Axes]) -> Step:
-  """A step that samples with models whose axes have these meanings."""
-  return dataclasses.replace(step, sample=functools.partial(sampled, step.rollout, axes))
+  sample = functools.partial(sampled, rollout)
+  return Step(rollout=rollout, sample=sample, reward=reward, annotate=keep, learn=counted)
 
 
 def begin(
@@ -176,13 +168,10 @@ def repeat(train_step: TrainStep, num_steps: int) -> TrainStep:
   return program
 
 
-def collect(
-    algorithm: Algorithm, state: State, data: Any = None, frozen: Models = NO_MODELS,
-    axes: Mapping[str, sharding.Axes] = MappingProxyType({}),
-) -> Batch:
+def collect(algorithm: Algorithm, state: State, data: Any = None, frozen: Models = NO_MODELS) -> Batch:
   """The batch that the next train step will learn from: its first half, without the update."""
   models = {**frozen, **state.models}
-  batch, _ = sampled(algorithm.rollout, axes, state, data, frozen)
+  batch, _ = sampled(algorithm.rollout, state, data, frozen)
   batch = algorithm.reward(models, batch, keys_of(state)[1])
   return algorithm.advantage(models, batch, keys_of(state)[2])
 
@@ -193,21 +182,18 @@ def keys_of(state: State) -> jax.Array:
 
 
 def sampled(
-    rollout: Rollout, axes: Mapping[str, sharding.Axes], state: State, data: Any = None,
-    frozen: Models = NO_MODELS,
+    rollout: Rollout, state: State, data: Any = None, frozen: Models = NO_MODELS
 ) -> tuple[Rows, World]:
   """What a rollout draws for this step, and the world after it.
 
   Args:
     rollout: of an algorithm, or of several learners.
-    axes: as for `make_train_step`.
     state: whose models and world it sees.
     data: of the rollout.
     frozen: models that are in no state.
   """
   world = state.world if data is None else {**state.world, 'data': data}
-  models = sharding.gather({**frozen, **state.models}, axes)
-  rows, world = rollout(models, world, keys_of(state)[0])
+  rows, world = rollout({**frozen, **state.models}, world, keys_of(state)[0])
   return sharding.shard_rows(rows), world
 
 

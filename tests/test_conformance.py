@@ -90,7 +90,7 @@ def a_batch(row):
 
 def make_step(row, optimizer, *, epochs=1, minibatches=1, microbatches=1):
   return make_train_step(
-      row.make(), optimizer, epochs=epochs, minibatches=minibatches, microbatches=microbatches, axes=AXES
+      row.make(), optimizer, epochs=epochs, minibatches=minibatches, microbatches=microbatches
   )
 
 

@@ -85,7 +85,7 @@ def learner(name, every=1):
 def together(names, every=1, reward=rewards):
   learners = {name: learner(name, every) for name in names}
   rollout = each(**{name: rollout_of(name) for name in names})
-  return make_learners_step(rollout, reward, learners, axes={}), optimizer_of(learners)
+  return make_learners_step(rollout, reward, learners), optimizer_of(learners)
 
 
 def begin(step, optimizer, names, seed=0):
@@ -264,7 +264,7 @@ def test_two_learners_of_one_model_take_turns_with_moments_of_their_own():
       ) for name, target in (('up', 8.0), ('down', 0.0))
   }
   rollout = for_all(lambda models, world, key: ({'y': jnp.zeros(4)}, world), learners=('up', 'down'))
-  step = make_learners_step(rollout, lambda models, rows, key: rows, learners, axes={})
+  step = make_learners_step(rollout, lambda models, rows, key: rows, learners)
   params = {'x': jnp.float32(0)}
   state = State(
       step=jnp.int32(0), params=params, slow={}, opt_state=optimizer_of(learners).init(params),

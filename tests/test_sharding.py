@@ -172,12 +172,12 @@ def test_half_precision_is_half_the_bytes():
 
 def test_sampling_weights_are_whole_over_fsdp():
   mesh = mesh_of(2, 2, 2)
-  weights = {'policy': {'query': jnp.ones((16, 4, 4)), 'up': jnp.ones((2, 16, 24))}}
-  weights = jax.device_put(weights, sharding.state_shardings(weights, mesh, MODEL_AXES))
+  weights = {'query': jnp.ones((16, 4, 4)), 'up': jnp.ones((2, 16, 24))}
+  weights = jax.device_put(weights, sharding.shardings(weights, mesh, AXES))
   with jax.set_mesh(mesh):
-    gathered = jax.jit(functools.partial(sharding.gather, axes=MODEL_AXES))(weights)['policy']
+    gathered = jax.jit(functools.partial(sharding.gather, axes=AXES))(weights)
   shapes = lambda tree: {name: leaf.addressable_shards[0].data.shape for name, leaf in tree.items()}
-  assert shapes(weights['policy']) == {'query': (8, 2, 4), 'up': (2, 8, 12)}
+  assert shapes(weights) == {'query': (8, 2, 4), 'up': (2, 8, 12)}
   assert shapes(gathered) == {'query': (16, 2, 4), 'up': (2, 16, 12)}
 
 

@@ -56,7 +56,7 @@ def main() -> None:
   given = lambda name: lambda models, world, key: (rows[name], world)
   steps = {name: make_train_step(algorithms[name](learners.handed), optimizer, **UPDATES) for name in NAMES}
   made = {name: Learner(step=steps[name], optimizer=optimizer, trained=(name,), every=1) for name in NAMES}
-  together = make_learners_step(each(**{n: given(n) for n in NAMES}), keep_batch, made, axes={})
+  together = make_learners_step(each(**{n: given(n) for n in NAMES}), keep_batch, made)
   alone = {name: make_train_step(algorithms[name](given(name)), optimizer, **UPDATES) for name in NAMES}
   print(_race(together, optimizer_of(made), alone, optimizer, params, arguments.rounds, arguments.steps))
 

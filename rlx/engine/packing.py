@@ -24,6 +24,8 @@ from rlx import sharding
 from rlx.models.transformer import Places
 from rlx.types import Batch
 
+COLUMNS = ('tokens', 'valid', 'action_mask', 'prompt_lengths', 'groups')  # of a batch, that packing reads
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Packing:
@@ -32,7 +34,7 @@ class Packing:
   Attributes:
     columns: tokens of a packed row; at least those of a row of the batch. Each token may see so many columns,
       so that attention grows with it, while rows that are short beside it leave less room unused.
-    rows: packed rows that go through the model at a time.
+    rows: packed rows that go through the model at a time, on each shard of devices.
     share_prompts: the prompt of a group is put in a packed row once for all rows of the group there.
   """
 
@@ -216,7 +218,8 @@ def _is_zero(cotangent) -> bool:
 
 
 def _num_parts(layout: Layout, num_rows: int) -> jax.Array:
-  return (layout.num_used + num_rows - 1) // num_rows
+  """How often the loop runs: as often on every shard, for weights may be gathered in it."""
+  return sharding.longest((layout.num_used + num_rows - 1) // num_rows)
 
 
 def _rows(array: jax.Array, index: jax.Array, num_rows: int) -> jax.Array:
@@ -224,9 +227,9 @@ def _rows(array: jax.Array, index: jax.Array, num_rows: int) -> jax.Array:
 
 
 def _part(layout: Layout, index: jax.Array, num_rows: int) -> Layout:
-  """Some packed rows, spread over the devices."""
+  """Some packed rows."""
   packed = layout._replace(cells=None, num_used=None)
-  packed = sharding.shard_rows(jax.tree.map(lambda x: _rows(x, index, num_rows), packed))
+  packed = jax.tree.map(lambda x: _rows(x, index, num_rows), packed)
   return packed._replace(cells=layout.cells, num_used=layout.num_used)
 
 

@@ -15,6 +15,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from rlx import sharding
 from rlx.engine import packing as packings
 from rlx.engine import slots, speculate
 from rlx.engine.columns import window
@@ -159,12 +160,9 @@ def sample(
     )
     return {**rows, 'groups': prompt_of_row}
   keys = jax.vmap(functools.partial(jax.random.fold_in, key))(sequence_ids)
-  in_slots = functools.partial(
-      _decode_in_slots, num_slots=num_slots, speculation=speculation, prompt_of_row=prompt_of_row
-  )
-  decode = in_slots if num_slots else _decode_together
-  tokens, logprobs, columns = decode(
-      params, model, prompts, prompt_lengths, keys, budgets, group_size=group_size, decoding=decoding
+  tokens, logprobs, columns = _decode_on_shards(
+      params, model, prompts, prompt_lengths, keys, budgets, group_size=group_size, decoding=decoding,
+      num_slots=num_slots, speculation=speculation, prompt_of_row=prompt_of_row,
   )
   if prompt_of_row is None:
     lengths = jnp.repeat(prompt_lengths, group_size)
@@ -181,6 +179,50 @@ def check_context(model: LanguageModel, decoding: Decoding, prompt_columns: int)
         f'prompts of {prompt_columns} tokens and max_tokens={decoding.max_tokens} do not fit the context '
         f'of {model.context_length}; lower max_tokens or raise context_length'
     )
+
+
+def _decode_on_shards(
+    params, model, prompts, prompt_lengths, keys, budgets, *, group_size, decoding, num_slots, speculation,
+    prompt_of_row,
+):
+  """Tokens and log-probs [B, max_tokens] and columns [B]; each shard of devices decodes its own rows.
+
+  A prompt's group stays together where the prompts can be dealt out; else it is cut into equal pieces, and if
+  there are none either, rows are filled up.
+  """
+  num_rows, num_shards = keys.shape[0], sharding.row_shards()
+  how = {'model': model, 'decoding': decoding}
+  if num_slots:
+    part = lambda number: -(-number // num_shards)
+    if speculation is not None:
+      speculation = speculation._replace(max_live=part(speculation.max_live))
+    decode = functools.partial(_decode_in_slots, num_slots=part(num_slots), speculation=speculation, **how)
+  else:
+    decode = functools.partial(_decode_together, **how)
+  if num_shards == 1:
+    given = {'prompt_of_row': prompt_of_row} if num_slots else {}
+    return decode(
+        params, prompts=prompts, prompt_lengths=prompt_lengths, keys=keys, budgets=budgets,
+        group_size=group_size, **given,
+    )
+  if prompt_of_row is not None:
+    prompts, prompt_lengths, group_size = prompts[prompt_of_row], prompt_lengths[prompt_of_row], 1
+  sizes = [size for size in range(group_size, 0, -1) if group_size % size == 0]
+  divides = lambda size: num_rows % (size * num_shards) == 0
+  size = next((size for size in sizes if divides(size)), group_size)
+  pieces, missing = group_size // size, -(num_rows // size) % num_shards
+  prompt = jnp.repeat(jnp.arange(prompts.shape[0]), pieces)
+  prompt, row = (jnp.pad(x, (0, more), mode='edge') for x, more in (
+      (prompt, missing), (jnp.arange(num_rows), missing * size)))
+  rows = {
+      'prompts': prompts[prompt], 'prompt_lengths': prompt_lengths[prompt], 'keys': keys[row],
+      'budgets': jnp.where(jnp.arange(row.size) < num_rows, budgets[row], 1),
+  }
+  out = sharding.over_rows(
+      lambda params, rows: decode(params, group_size=size, **rows), params, rows, axes=model.axes,
+      dtype=model.dtype, streamed=False,
+  )
+  return jax.tree.map(lambda x: x[:num_rows], out)
 
 
 def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, group_size, decoding):
@@ -242,6 +284,7 @@ def replay(
   Returns:
     [B, T] float32, zero where `action_mask` is False.
   """
+  params = sharding.gather(params, model.axes)
   forced = window(batch['tokens'], batch['prompt_lengths'], decoding.max_tokens)
   forced = jnp.concatenate([forced, forced[:1]])
   room = batch['tokens'].shape[1] - decoding.max_tokens
@@ -261,7 +304,7 @@ def replay(
 
 def _decode_in_slots(
     params, model, prompts, prompt_lengths, keys, budgets, *, group_size, decoding, num_slots, speculation,
-    prompt_of_row,
+    prompt_of_row=None,
 ):
   """A queue of rows through a few slots: tokens and log-probs [B, max_tokens], and columns [B]."""
   keys = jnp.concatenate([keys, keys[:1]])  # an empty slot draws too, for nothing
@@ -413,13 +456,24 @@ def score(
   Raises:
     ValueError: a row does not fit a packed row.
   """
-  if packing is not None:
-    layout = packings.lay_out(batch, packing)
-    function = functools.partial(_score_packed, model=model, decoding=decoding, chunk_size=chunk_size)
-    scores = packings.over_cells(function, params, layout, packing)
-    return packings.back(scores['logprobs'], layout), packings.back(scores['entropy'], layout)
+  how = {'model': model, 'decoding': decoding, 'chunk_size': chunk_size}
+  if packing is None:
+    columns, function = ('tokens', 'action_mask', 'prompt_lengths'), functools.partial(_score_rows, **how)
+  else:
+    columns, function = packings.COLUMNS, functools.partial(_score_in_packs, packing=packing, **how)
+  rows = {name: batch[name] for name in columns}
+  return sharding.over_rows(function, params, rows, axes=model.axes, dtype=model.dtype)
+
+
+def _score_rows(params, batch, *, model, **how):
   hidden, _ = model.forward(params, batch['tokens'])
-  return score_hidden(params, model, batch, hidden, decoding=decoding, chunk_size=chunk_size)
+  return score_hidden(params, model, batch, hidden, **how)
+
+
+def _score_in_packs(params, batch, *, packing, **how):
+  layout = packings.lay_out(batch, packing)
+  scores = packings.over_cells(functools.partial(_score_packed, **how), params, layout, packing)
+  return packings.back(scores['logprobs'], layout), packings.back(scores['entropy'], layout)
 
 
 def score_hidden(

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from rlx import sharding
 from rlx.engine import packing as packings
 from rlx.engine import sample as engine
 from rlx.engine.packing import Packing
@@ -101,6 +102,12 @@ class Critic:
       [B, T] float32; column t sees the tokens before t, column 0 is 0. Packed, only those of actions, and 0
       elsewhere.
     """
+    columns = ('tokens',) if self.scoring.packing is None else packings.COLUMNS
+    rows = {name: batch[name] for name in columns}
+    return sharding.over_rows(self._read, params, rows, **_layout_of(self.head.trunk))
+
+  def _read(self, params, batch) -> jax.Array:
+    """`apply` of rows that are together on a device."""
     packing = self.scoring.packing
     if packing is not None:
       layout = packings.lay_out(batch, packing)
@@ -128,7 +135,14 @@ class Judge:
 
   def apply(self, params: Params, batch: Batch) -> jax.Array:
     """[B] float32 for rows with `tokens, valid` [B, T], read up to the last valid token."""
-    return self.head.read(params, batch['tokens'], batch['valid'].sum(axis=1))
+    read = lambda params, rows: self.head.read(params, *rows)
+    rows = (batch['tokens'], batch['valid'].sum(axis=1))
+    return sharding.over_rows(read, params, rows, **_layout_of(self.head.trunk))
+
+
+def _layout_of(model: LanguageModel) -> dict:
+  """What `sharding.over_rows` asks of a model."""
+  return {'axes': model.axes, 'dtype': model.dtype}
 
 
 def in_stage(functions: Any, decoding: Callable[[], Decoding], scoring: Callable[[], Scoring]) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from rlx import sharding
 from rlx.engine import sample
 from rlx.engine.columns import window
 from rlx.engine.sample import Decoding
@@ -110,6 +111,7 @@ def together(
   """
   for model in decoders.values():
     sample.check_context(model, decoding, prompts.shape[1])
+  models = {name: sharding.gather(models[name], model.axes) for name, model in decoders.items()}
   lengths = jnp.repeat(prompt_lengths, group_size)
   num_rows = lengths.shape[0]
   read = {name: model.forward(models[name], prompts) for name, model in decoders.items()}

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rlx import sharding
 from rlx.models import experts, rope
 from rlx.models.shape import TransformerConfig
 
@@ -133,10 +134,12 @@ def _feed_forward(config, x, project):
 def _experts(weights, config, x):
   """The feed-forward part of every token, [B, T, D], as a mixture of those that its router takes."""
   rows = x.reshape(-1, config.width)
-  logits = jnp.matmul(rows, weights['router'].astype(config.dtype), preferred_element_type=jnp.float32)
+  times = functools.partial(jnp.matmul, preferred_element_type=jnp.float32)
+  logits = _product(times, rows, weights['router'], config)
 
   def feed_forward(rows, sizes):
-    project = lambda name, y: experts.grouped_matmul(y, weights[f'expert_{name}'].astype(config.dtype), sizes)
+    grouped = functools.partial(experts.grouped_matmul, sizes=sizes)
+    project = lambda name, y: _product(grouped, y, weights[f'expert_{name}'], config)
     return _feed_forward(config, rows, project)
 
   choice = {'experts_per_token': config.experts_per_token, 'normalise': config.normalise_experts}
@@ -152,17 +155,28 @@ def _linear(x, weights, name, config, *, num_in=1):
   Where `weights` also holds a low-rank update of the matrix, `<name>_lora_a` [*in, r] and `<name>_lora_b`
   [r, *out], it is added without being multiplied out.
   """
-  matrix = weights[name]
-  out_shape, fan_in = matrix.shape[num_in:], math.prod(matrix.shape[:num_in])
-  flat = lambda matrix, rows: matrix.astype(config.dtype).reshape(rows, -1)
-  rows = x.reshape(-1, fan_in)
-  y = rows @ flat(matrix, fan_in)
+  rows = x.reshape(-1, math.prod(x.shape[2:]))
+  y = _product(functools.partial(_flat_product, num_in=num_in), rows, weights[name], config)
   if f'{name}_lora_a' in weights:
-    a, b = weights[f'{name}_lora_a'], weights[f'{name}_lora_b']
-    y += (rows @ flat(a, fan_in)) @ flat(b, b.shape[0])
-  y = y.reshape(*x.shape[:2], *out_shape)
+    low = _product(functools.partial(_flat_product, num_in=num_in), rows, weights[f'{name}_lora_a'], config)
+    y += _product(_flat_product, low, weights[f'{name}_lora_b'], config)
+  y = y.reshape(*x.shape[:2], *y.shape[1:])
   bias = weights.get(f'{name}_bias')
   return y if bias is None else y + jnp.broadcast_to(bias.astype(config.dtype), y.shape)
+
+
+def _flat_product(rows, matrix, *, num_in=1):
+  """[N, *out] of rows [N, in] and a matrix [*in, *out], as a product of two-dimensional arrays."""
+  fan_in = math.prod(matrix.shape[:num_in])
+  return (rows @ matrix.reshape(fan_in, -1)).reshape(-1, *matrix.shape[num_in:])
+
+
+def _product(product: Callable, rows, matrix, config):
+  """`product(rows, matrix)` in the dtype of computation; a shard of a matrix is made whole, for the product
+  and for its gradient, and is not kept in between."""
+  if not isinstance(matrix, sharding.Shard):
+    return product(rows, matrix.astype(config.dtype))
+  return jax.checkpoint(lambda rows, shard: product(rows, sharding.whole(shard, config.dtype)))(rows, matrix)
 
 
 def norm(weights, config: TransformerConfig, x):

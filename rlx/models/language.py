@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from rlx import sharding
 from rlx.models import transformer
 from rlx.models.transformer import KV, Params, Places, TransformerConfig
 from rlx.types import Key
@@ -63,7 +64,12 @@ class LanguageModel:
 
   def forward(self, params: Params, tokens: jax.Array, places: Places | None = None) -> tuple[jax.Array, KV]:
     """The hidden states of whole rows, and their keys and values; as `transformer.forward`."""
-    return transformer.forward(params, self.shape, tokens, places)
+    def read(params, rows):
+      return transformer.forward(params, self.shape, *rows)
+
+    return sharding.over_rows(
+        read, params, (tokens, places), axes=self.axes, dtype=self.dtype, out_axes=(0, KV(1, 1))
+    )
 
   def empty_cache(self, num_rows: int, length: int) -> KV:
     """Room for `length` tokens of `num_rows` rows."""

@@ -22,6 +22,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from rlx import sharding
 from rlx.kernels.decode_attention import Prefix, decode_attention
 from rlx.kernels.packed_attention import packed_attention
 from rlx.models import blocks
@@ -134,6 +135,8 @@ def forward(
 
   def layer(x, inputs):
     weights, reach, turns = inputs
+    if config.remat:  # once for the block that is computed anew and for its gradient
+      weights = sharding.whole(weights, config.dtype)
 
     def attend(query, key, value):
       context = packed_attention(

@@ -12,6 +12,7 @@ The prompt is read as tokens, and so is what stands behind the start of the answ
 import jax
 import jax.numpy as jnp
 
+from rlx import sharding
 from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine import stepwise
@@ -96,6 +97,7 @@ def sample(
     ValueError: prompt and completion do not fit the context.
   """
   engine.check_context(model, decoding, prompts.shape[1])
+  params = sharding.gather(params, model.axes)
   lengths = jnp.repeat(prompt_lengths, group_size)
   hidden, prompt_kv = model.forward(params, prompts)
   hidden = jnp.take_along_axis(hidden, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from rlx import sharding
 from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine import slots
@@ -89,8 +90,9 @@ def partial_completions(
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     pool, world = _fill(task, world, key, num_groups, unfinished_groups, empty)
+    params = sharding.gather(models['policy'], policy.model.axes)
     pool = _decode(
-        models['policy'], policy, pool, world, num_slots=min(num_slots, pool.counts.size),
+        params, policy, pool, world, num_slots=min(num_slots, pool.counts.size),
         num_groups=num_groups, unfinished_groups=unfinished_groups, max_age=max_age,
     )
     whole = pool.ended.reshape(-1, group_size).all(axis=1)

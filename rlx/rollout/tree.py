@@ -15,6 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from rlx import sharding
 from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine import slots
@@ -90,8 +91,9 @@ def segments(
     problems, world = task.draw(world, problem_key, num_prompts)
     prompts, lengths = problems['prompts'], problems['prompt_lengths']
     engine.check_context(policy.model, policy.decoding, prompts.shape[1])
-    grow = functools.partial(_segment, models['policy'], policy, segment_tokens=segment_tokens, stops=stops)
-    state = _plant(models['policy'], policy, prompts, lengths, counts[0], segment_tokens)
+    params = sharding.gather(models['policy'], policy.model.axes)
+    grow = functools.partial(_segment, params, policy, segment_tokens=segment_tokens, stops=stops)
+    state = _plant(params, policy, prompts, lengths, counts[0], segment_tokens)
     for depth, places in enumerate(counts[1:]):
       state = grow(state, jax.random.fold_in(sample_key, depth))
       state = _branch(state, places, num_prompts, segment_tokens, uncertainty)
@@ -354,6 +356,7 @@ def branch_at(
     was sampled with; the prompts and groups are those of the rows.
   """
   model, decoding = policy.model, policy.decoding
+  params = sharding.gather(params, model.axes)
   num, length = rows.shape[0], batch['tokens'].shape[1]
   kept = jax.tree.map(lambda x: x[rows], {k: batch[k] for k in ('tokens', 'sampler_logprobs')})
   lengths = batch['prompt_lengths'][rows]

@@ -250,7 +250,7 @@ def _build_stage(
   view = functools.partial(_seen, models=models, slow=slow) if stands else None
   axes = {name: one.model.axes for name, one in held.items()}
   make = learning.several if 'learners' in section else learning.single
-  train_step, optimizer, reward = make(section, where, parts, view, axes)
+  train_step, optimizer, reward = make(section, where, parts, view)
   if any(isinstance(one.model.functions, LanguageModel | TokenHead | RowHead) for one in held.values()):
     _check_vocabularies(where, held.values(), parts['task']())
   _check_rows(section, mesh)

@@ -17,13 +17,13 @@ LEARNER_KEYS = ('algorithm', 'updates', 'optimizer', 'trained', 'every')
 OWN = ('rollout', 'data', 'reward')  # what a learner may have of its own
 
 
-def single(section, where: str, parts: Parts, view, axes) -> tuple[step.Step, Any, Any]:
+def single(section, where: str, parts: Parts, view) -> tuple[step.Step, Any, Any]:
   """The train step of one learner, its optimizer, and the reward."""
-  train_step, optimizer = _learner_step(section, where, parts, view, axes)
+  train_step, optimizer = _learner_step(section, where, parts, view)
   return train_step, optimizer, parts['reward']() if 'reward' in parts.asked else None
 
 
-def _learner_step(section, where: str, parts: Parts, view, axes) -> tuple[step.Step, Any]:
+def _learner_step(section, where: str, parts: Parts, view) -> tuple[step.Step, Any]:
   """A train step, and the optimizer of what it trains."""
   made = parts['algorithm']()
   trains = bool(section.trained)
@@ -36,7 +36,7 @@ def _learner_step(section, where: str, parts: Parts, view, axes) -> tuple[step.S
       )
     if 'updates' in section:
       raise ConfigError(f'config.{where}.updates: the algorithm makes its own updates; take the section away')
-    return step.over(made, axes), optimizer
+    return made, optimizer
   algorithm = made if view is None else lens.through(view, made)
   wanted = {'epochs', 'minibatches', 'microbatches'}
   if trains and 'updates' not in section:
@@ -45,16 +45,16 @@ def _learner_step(section, where: str, parts: Parts, view, axes) -> tuple[step.S
   require_keys(updates.keys(), wanted, 'updates', 'make_train_step()')
   if min(updates.values()) < 1:
     raise ConfigError(f'config.updates: {updates} must be at least 1 each')
-  return step.make_train_step(algorithm, optimizer, **updates, axes=axes), optimizer
+  return step.make_train_step(algorithm, optimizer, **updates), optimizer
 
 
-def several(section, where: str, parts: Parts, view, axes) -> tuple[step.Step, Any, Any]:
+def several(section, where: str, parts: Parts, view) -> tuple[step.Step, Any, Any]:
   """The train step of several learners, their optimizers as one, and the reward of all."""
   made, sections = {}, sections_of(section.learners)
   _check_learners(where, section.learners, sections)
   for name, own in sections.items():
     own_parts = _learner_parts(own, parts)
-    train_step, optimizer = _learner_step(own, f'{where}.learners.{name}', own_parts, view, axes)
+    train_step, optimizer = _learner_step(own, f'{where}.learners.{name}', own_parts, view)
     if 'reward' in own and isinstance(own_parts['reward'](), OnHost):
       raise ConfigError(f'config.learners.{name}.reward is Python; only that of all can leave the device')
     if unasked := sorted(set(own.keys()) - own_parts.asked - {*LEARNER_KEYS}):
@@ -66,7 +66,7 @@ def several(section, where: str, parts: Parts, view, axes) -> tuple[step.Step, A
   rollout, scored = parts['rollout'](), reward
   if view is not None:
     rollout, scored = lens.rollout(view, rollout), lens.annotate(view, reward)
-  train_step = learners.make_learners_step(rollout, scored, made, axes=axes)
+  train_step = learners.make_learners_step(rollout, scored, made)
   return train_step, learners.optimizer_of(made), reward
 
 

@@ -276,7 +276,6 @@ def test_eight_devices_say_what_one_says(sizes):
 
   @jax.jit
   def spread(params, prompts, lengths):
-    params = sharding.gather({'policy': params}, {'policy': MODEL.axes})['policy']
     return engine.sample(params, MODEL, prompts, lengths, KEY, group_size=2, decoding=PLAIN)
 
   with jax.set_mesh(mesh):

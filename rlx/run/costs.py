@@ -1,0 +1,269 @@
+"""What a compiled program does on a device: products, collectives and their bytes, loops counted as they run.
+
+A compiler's own estimate counts the body of a loop once. Here the text of the compiled program is read: a
+loop whose length the compiler knows (a scan over layers, say) counts that often, and one whose length the
+data decide (a decoding loop) as often as the caller says.
+
+    costs = read(compiled.as_text(), trips=lambda loop: max_tokens)
+    costs.flops, costs.collectives
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+import functools
+import math
+import re
+
+import numpy as np
+
+_BYTES = {
+    'pred': 1, 's4': 0.5, 'u4': 0.5, 's8': 1, 'u8': 1, 's16': 2, 'u16': 2, 's32': 4, 'u32': 4, 's64': 8,
+    'u64': 8, 'f8e4m3fn': 1, 'f8e5m2': 1, 'bf16': 2, 'f16': 2, 'f32': 4, 'f64': 8, 'c64': 8, 'c128': 16,
+}
+COLLECTIVES = ('all-gather', 'all-reduce', 'reduce-scatter', 'all-to-all', 'collective-permute')
+_ARRAY = re.compile(r'(\w+)\[([\d,]*)\]')
+_HEAD = re.compile(r'^\s*(?:ROOT )?%?([\w.\-]+) = (.*)$')
+_OPCODE = re.compile(r'^([\w\-]+)\(')
+_COMPUTATION = re.compile(r'^(ENTRY )?%?([\w.\-]+) (?:\(.*\) -> .*)?\{$')
+_CALLED = re.compile(r'(?:calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.\-]+)')
+_BRANCHES = re.compile(r'branch_computations=\{([^}]*)\}')
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_OP_NAME = re.compile(r'op_name="([^"]*)"')
+
+
+@dataclasses.dataclass(frozen=True)
+class Instruction:
+  """One instruction of a program's text."""
+
+  name: str
+  opcode: str
+  shapes: tuple[tuple[str, tuple[int, ...]], ...]  # (dtype, sizes) of what it gives
+  operands: tuple[str, ...]
+  rest: str  # attributes
+
+  @property
+  def num_bytes(self) -> float:
+    """Bytes of what it gives."""
+    return sum(_BYTES.get(dtype, 0) * math.prod(sizes) for dtype, sizes in self.shapes)
+
+  @property
+  def op_name(self) -> str:
+    """The path of the traced operation that it comes from."""
+    found = _OP_NAME.search(self.rest)
+    return found[1] if found else ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+  """One collective, and how often it runs.
+
+  Attributes:
+    kind: one of `COLLECTIVES`.
+    shapes: (dtype, sizes) of what it gives.
+    size: devices that take part in a group.
+    groups: the devices of each group, as they are numbered in the program.
+    times: how often it runs.
+    op_name: the path of the traced operation.
+  """
+
+  kind: str
+  shapes: tuple[tuple[str, tuple[int, ...]], ...]
+  groups: tuple[tuple[int, ...], ...]
+  times: float
+  op_name: str
+
+  @property
+  def size(self) -> int:
+    """Devices of a group."""
+    return len(self.groups[0]) if self.groups else 1
+
+  @property
+  def num_bytes(self) -> float:
+    """Bytes that a device receives each time, in a ring: of a gather what it lacks, of a sum that twice."""
+    given = sum(_BYTES.get(dtype, 0) * math.prod(sizes) for dtype, sizes in self.shapes)
+    share = (self.size - 1) / self.size
+    return {
+        'all-gather': given * share, 'all-reduce': 2 * given * share, 'all-to-all': given * share,
+        'reduce-scatter': given * (self.size - 1), 'collective-permute': given,
+    }[self.kind]
+
+
+@dataclasses.dataclass(frozen=True)
+class Costs:
+  """What a program does on a device.
+
+  Attributes:
+    flops: of matrix products, two a multiplication.
+    collectives: each with the number of times that it runs.
+    loops: name of the traced operation -> how often its body runs in all, for loops whose length the compiler
+      does not know.
+  """
+
+  flops: float
+  collectives: tuple[Collective, ...]
+  loops: Mapping[str, float]
+
+  def collective_bytes(self, kind: str = '') -> float:
+    """Bytes that a device receives, by all collectives or those of a kind."""
+    return sum(x.num_bytes * x.times for x in self.collectives if x.kind.startswith(kind))
+
+
+def read(text: str, *, trips: Callable[[str], float] = lambda loop: 1.0) -> Costs:
+  """What a compiled program does.
+
+  Args:
+    text: of the compiled program, `compiled.as_text()`.
+    trips: how often a loop runs whose length is not known, by the path of the traced operation. Of the
+      branches of a condition the one with the most products counts.
+  """
+  computations, entry = parse(text)
+  loops, collectives = Counter(), []
+
+  def visit(name: str, times: float) -> float:
+    flops = 0.0
+    table = {x.name: x for x in computations[name]}
+    for x in computations[name]:
+      kind = x.opcode.removesuffix('-start')
+      if kind in COLLECTIVES:
+        collectives.append(_collective(x, kind, times))
+      elif x.opcode == 'while':
+        often = _known_trips(x)
+        if often is None:
+          often = trips(x.op_name)
+          loops[x.op_name] += often * times
+        flops += often * visit(_attribute(x, 'body'), times * often)
+      elif x.opcode == 'conditional':
+        branches = list(_branches(x))
+        heaviest = max(branches, key=lambda branch: _products(computations, branch))
+        flops += visit(heaviest, times)
+      elif x.opcode in ('dot', 'convolution', 'ragged-dot'):
+        flops += _dot_flops(x, table)
+      elif x.opcode == 'custom-call':
+        flops += _custom_flops(x, table)
+      elif x.opcode not in ('reduce', 'reduce-window', 'scatter', 'sort', 'map', 'select-and-scatter'):
+        flops += sum(visit(called, times) for called in _CALLED.findall(x.rest))
+    return flops
+
+  flops = visit(entry, 1.0)
+  return Costs(flops, tuple(collectives), dict(loops))
+
+
+def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
+  """The computations of a program's text, and the name of the one that it begins with."""
+  computations, entry, current = {}, '', None
+  for line in text.splitlines():
+    if current is None:
+      if head := _COMPUTATION.match(line):
+        current = computations.setdefault(head[2], [])
+        entry = head[2] if head[1] else entry
+    elif line.startswith('}'):
+      current = None
+    elif found := _HEAD.match(line):
+      current.append(_instruction(found[1], found[2]))
+  return computations, entry
+
+
+def _instruction(name: str, text: str) -> Instruction:
+  kind, text = _cut(text) if text.startswith('(') else text.split(' ', 1)
+  opcode = _OPCODE.match(text.strip())
+  arguments, rest = _cut(text.strip()[len(opcode[1]):])
+  shapes = tuple(
+      (dtype, tuple(int(n) for n in sizes.split(',') if n)) for dtype, sizes in _ARRAY.findall(kind)
+      if dtype in _BYTES
+  )
+  return Instruction(name, opcode[1], shapes, tuple(re.findall(r'%([\w.\-]+)', arguments)), rest)
+
+
+def _cut(text: str) -> tuple[str, str]:
+  """What stands in the parentheses that a text begins with, and what follows."""
+  depth = 0
+  for i, letter in enumerate(text):
+    depth += (letter == '(') - (letter == ')')
+    if not depth:
+      return text[: i + 1], text[i + 1 :]
+  return text, ''
+
+
+def _attribute(x: Instruction, name: str) -> str:
+  return re.search(rf'\b{name}=%?([\w.\-]+)', x.rest)[1]
+
+
+def _branches(x: Instruction) -> Iterator[str]:
+  if listed := _BRANCHES.search(x.rest):
+    yield from re.findall(r'%?([\w.\-]+)', listed[1])
+  else:
+    yield from _CALLED.findall(x.rest)
+
+
+def _known_trips(x: Instruction) -> int | None:
+  found = _TRIPS.search(x.rest)
+  return int(found[1]) if found else None
+
+
+def _products(computations, name: str) -> int:
+  """How many numbers the products of a computation give; to compare branches."""
+  total = 0
+  for x in computations[name]:
+    if x.opcode in ('dot', 'convolution', 'custom-call', 'ragged-dot'):
+      total += sum(math.prod(sizes) for _, sizes in x.shapes)
+    total += sum(_products(computations, called) for called in _CALLED.findall(x.rest))
+    total += sum(_products(computations, branch) for branch in _branches(x) if _BRANCHES.search(x.rest))
+  return total
+
+
+def _dot_flops(x: Instruction, table: Mapping[str, Instruction]) -> float:
+  """2 x (numbers that it gives) x (numbers that are summed for each)."""
+  left = table[x.operands[0]].shapes[0][1]
+  found = re.search(r'lhs_contracting_dims=\{([\d,]*)\}', x.rest)
+  summed = math.prod(left[int(i)] for i in found[1].split(',') if i) if found else left[-1]
+  return 2.0 * math.prod(x.shapes[0][1]) * summed
+
+
+def _custom_flops(x: Instruction, table: Mapping[str, Instruction]) -> float:
+  """Of a library's matrix product: [.., n] times [n, ..]; other calls count nothing."""
+  if not re.search(r'custom_call_target="[^"]*(gemm|matmul|dot)', x.rest, re.IGNORECASE):
+    return 0.0
+  left, right = (math.prod(table[name].shapes[0][1]) for name in x.operands[:2])
+  given = math.prod(x.shapes[0][1])
+  return 2.0 * math.sqrt(left * right * given)  # (m n)(n k)(m k) = (m n k)^2
+
+
+def _collective(x: Instruction, kind: str, times: float) -> Collective:
+  shapes = x.shapes
+  if x.opcode.endswith('-start') and len(shapes) > 1:  # (operands, results), and of some a context
+    shapes = shapes[len(x.operands):2 * len(x.operands)]
+  return Collective(kind, shapes, _groups(x.rest), times, x.op_name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _groups(text: str) -> tuple[tuple[int, ...], ...]:
+  """The devices of each group of a collective."""
+  if listed := re.search(r'replica_groups=\{(\{[\d,{} ]*\})\}', text):
+    return tuple(tuple(int(n) for n in group.split(',')) for group in re.findall(r'\{([\d, ]+)\}', listed[1]))
+  if iota := re.search(r'replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?', text):
+    return _iota_groups(*iota.groups())
+  if named := re.search(r"replica_groups=mesh\[([^\]]*)\] ?\{([^}]*)\}", text):
+    return _mesh_groups(*named.groups())
+  if pairs := re.search(r'source_target_pairs=\{(.*?)\}\}', text):
+    return tuple(tuple(int(n) for n in pair.split(',')) for pair in re.findall(r'\{([\d, ]+)', pairs[1]))
+  return ()
+
+
+def _mesh_groups(sizes: str, along: str) -> tuple[tuple[int, ...], ...]:
+  """Groups along named axes of a mesh of the devices."""
+  sizes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", sizes)}
+  names, along = list(sizes), re.findall(r"'(\w+)'", along)
+  devices = np.arange(math.prod(sizes.values())).reshape(*sizes.values())
+  first = [i for i, name in enumerate(names) if name not in along]
+  devices = devices.transpose(*first, *(names.index(name) for name in along))
+  return tuple(map(tuple, devices.reshape(-1, math.prod(sizes[name] for name in along)).tolist()))
+
+
+def _iota_groups(shape: str, sizes: str, order: str | None) -> tuple[tuple[int, ...], ...]:
+  """Groups that are written as a reshaped, transposed count of the devices."""
+  numbers = lambda text: [int(n) for n in text.split(',')]
+  devices = np.arange(math.prod(numbers(sizes))).reshape(numbers(sizes))
+  if order:
+    devices = devices.transpose(numbers(order))
+  return tuple(map(tuple, devices.reshape(numbers(shape)).tolist()))
