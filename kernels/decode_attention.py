@@ -16,7 +16,7 @@ import jax
 from jax import custom_batching
 import jax.numpy as jnp
 
-from rlx.kernels import switch
+from rlx.kernels import loops, switch
 from rlx.kernels.decode_attention_reference import (
     Prefix,
     Stretch,
@@ -159,7 +159,8 @@ def _attend_stretch(grouped, part: Stretch, softcap, block):
 
   zeros = jnp.zeros(shape, jnp.float32)
   carry = (jnp.zeros((*shape, grouped.shape[-1]), jnp.float32), jnp.full(shape, _MASKED), zeros)
-  attended, top, total = jax.lax.fori_loop(begin // block, -(-end // block), step, carry)
+  with loops.times(-(-num_columns // block)):
+    attended, top, total = jax.lax.fori_loop(begin // block, -(-end // block), step, carry)
   some = total > 0
   divisor = jnp.where(some, total, 1)
   return attended / divisor[..., None], jnp.where(some, top + jnp.log(divisor), -jnp.inf)

@@ -16,7 +16,7 @@ import jax
 from jax import custom_batching
 import jax.numpy as jnp
 
-from rlx.kernels import switch
+from rlx.kernels import loops, switch
 from rlx.kernels.decode_attention_reference import grouped_heads, softcapped
 from rlx.kernels.packed_attention_reference import Sight, attend_packed_reference
 
@@ -146,6 +146,7 @@ def _blockwise(softcap, query, keys, values, sight, window):
 
 
 def _blockwise_forward(softcap, query, keys, values, sight, window):
+  query_blocks = query.shape[0]
 
   def attend(x):
     """One block of queries to all blocks of keys that do not stand behind it."""
@@ -168,7 +169,8 @@ def _blockwise_forward(softcap, query, keys, values, sight, window):
 
     shape = query.shape[:-1]
     carry = (jnp.zeros(query.shape, jnp.float32), jnp.full(shape, _MASKED), jnp.zeros(shape, jnp.float32))
-    attended, top, total = jax.lax.fori_loop(0, index + 1, step, carry)
+    with loops.times((query_blocks + 1) // 2):
+      attended, top, total = jax.lax.fori_loop(0, index + 1, step, carry)
     total = jnp.where(total > 0, total, 1)
     return (attended / total[..., None]).astype(query.dtype), top + jnp.log(total)
 
@@ -195,7 +197,8 @@ def _blockwise_backward(softcap, residuals, grad_out):
       return grad_query + new_query, add(grad_keys, new_keys), add(grad_values, new_values)
 
     start = jnp.zeros(query.shape, jnp.float32)
-    grad_query, *totals = jax.lax.fori_loop(0, index + 1, step, (start, *totals))
+    with loops.times((parts[0].size + 1) // 2):
+      grad_query, *totals = jax.lax.fori_loop(0, index + 1, step, (start, *totals))
     return tuple(totals), grad_query.astype(query.dtype)
 
   totals = tuple(jnp.zeros(x.shape, jnp.float32) for x in (keys, values))

@@ -7,12 +7,15 @@ run here. What is asked for by name runs or fails; only 'auto' chooses, and it s
 from collections.abc import Callable, Mapping
 import importlib.util
 import logging
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 _LOGGER = logging.getLogger('rlx.kernels')
 _logged: set[tuple[str, str]] = set()
+# Of GPUs that are not here but compiled for, by a part of their name.
+_CAPABILITIES = {'A100': '8.0', 'H100': '9.0', 'H200': '9.0', 'GH200': '9.0', 'B200': '10.0'}
 
 
 def choose(op: str, asked: str, available: Mapping[str, Callable[[], str]]) -> str:
@@ -50,24 +53,42 @@ def no_package(name: str) -> str:
   return '' if importlib.util.find_spec(name) else f'the package {name} is not installed'
 
 
+class Device(NamedTuple):
+  """What a program is compiled for."""
+
+  platform: str  # 'cpu', 'gpu' or 'tpu'
+  kind: str  # as its maker calls it
+  capability: tuple[int, ...]  # of an NVIDIA GPU, or ()
+
+
+def device() -> Device:
+  """That of the mesh (`jax.set_mesh`), which may be of devices that are not here; else the first one here."""
+  mesh, here = jax.sharding.get_abstract_mesh(), jax.devices()[0]
+  there = here if mesh.empty or mesh.abstract_device is None else mesh.abstract_device
+  capability = getattr(here, 'compute_capability', None) if there.device_kind == here.device_kind else None
+  if capability is None:
+    capability = next((x for kind, x in _CAPABILITIES.items() if kind in there.device_kind), '')
+  numbers = tuple(int(part) for part in str(capability).split('.') if part.isdigit())
+  return Device(there.platform, there.device_kind, numbers)
+
+
 def no_gpu(capability: tuple[int, int]) -> str:
   """Why this is not an NVIDIA GPU of at least that compute capability, or ''."""
-  device = jax.devices()[0]
+  found = device()
   needed = f'it needs a GPU of compute capability {".".join(map(str, capability))}'
-  if device.platform != 'gpu':
-    return f'{needed}; this is {device.platform}'
-  try:
-    found = tuple(int(part) for part in device.compute_capability.split('.'))
-  except (AttributeError, ValueError):  # a GPU of another maker
-    return f'{needed}; this is {device.device_kind}'
-  return '' if found >= capability else f'{needed}; this one has {device.compute_capability}'
+  if found.platform != 'gpu':
+    return f'{needed}; this is {found.platform}'
+  if not found.capability:  # a GPU of another maker
+    return f'{needed}; this is {found.kind}'
+  has = '.'.join(map(str, found.capability))
+  return '' if found.capability >= capability else f'{needed}; this one has {has}'
 
 
 def no_hopper() -> str:
   """Why the instructions of Hopper GPUs, which later ones do not have, cannot be used, or ''."""
   reason = no_gpu((9, 0))
   if not reason and not no_gpu((10, 0)):
-    return f'it is written for Hopper GPUs (9.x); this is {jax.devices()[0].device_kind}'
+    return f'it is written for Hopper GPUs (9.x); this is {device().kind}'
   return reason
 
 

@@ -142,6 +142,28 @@ def row_shards() -> int:
   return math.prod(mesh.shape[axis] for axis in ROWS)
 
 
+def tensor_shards() -> int:
+  """How many devices share a matrix's columns: 1 without a mesh."""
+  mesh = jax.sharding.get_abstract_mesh()
+  return 1 if mesh.empty or 'tensor' in mesh.manual_axes else mesh.shape['tensor']
+
+
+def sum_over_tensor(function: Callable[[Any], jax.Array], arrays: Any, *, axis: int) -> jax.Array:
+  """`function(arrays)`, a sum over an axis that is split over `tensor`: devices sum their parts, then over
+  each other, once. No gradient is taken of it.
+
+  Args:
+    function: from arrays, or parts of them, to what they sum to.
+    arrays: a tree.
+    axis: of each of them, which `tensor` divides.
+  """
+  local = lambda arrays: jax.lax.psum(function(arrays), 'tensor')
+  spec = PartitionSpec(*[None] * axis, 'tensor')
+  return jax.shard_map(
+      local, in_specs=(spec,), out_specs=PartitionSpec(), axis_names={'tensor'}, check_vma=False
+  )(arrays)
+
+
 @functools.partial(jax.tree_util.register_dataclass, data_fields=('part',), meta_fields=('spec',))
 @dataclasses.dataclass(frozen=True)
 class Shard:
@@ -161,9 +183,13 @@ def whole(weights: Any, dtype: Any) -> Any:
 
   The gradient of a whole weight is summed over the devices in the dtype of its parts, and each keeps its own.
   """
-  is_shard = lambda x: isinstance(x, Shard)
   gather = lambda x: _gathered(x, dtype) if is_shard(x) else x
   return jax.tree.map(gather, weights, is_leaf=is_shard)
+
+
+def is_shard(x: Any) -> bool:
+  """Whether this is a weight that has to be made whole."""
+  return isinstance(x, Shard)
 
 
 def _gathered(shard: Shard, dtype: Any) -> jax.Array:

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx import sharding
+from rlx.kernels import loops
 from rlx.models.transformer import Places
 from rlx.types import Batch
 
@@ -162,7 +163,8 @@ def _over_cells(function, num_rows, params, layout):
     put = lambda whole, x: jax.lax.dynamic_update_slice_in_dim(whole, x, index * num_rows, axis=0)
     return jax.tree.map(put, outputs, part)
 
-  return jax.lax.fori_loop(0, _num_parts(layout, num_rows), step, outputs)
+  with loops.times(shape[0] // num_rows):
+    return jax.lax.fori_loop(0, _num_parts(layout, num_rows), step, outputs)
 
 
 @flax.struct.dataclass
@@ -202,7 +204,8 @@ def _backward(function, num_rows, residuals, cotangents):
     return jax.tree.map(lambda total, grad: total + grad.astype(total.dtype), total, grads)
 
   total = [jnp.zeros(leaf.shape, jnp.promote_types(leaf.dtype, jnp.float32)) for leaf in trained]
-  total = iter(jax.lax.fori_loop(0, _num_parts(layout, num_rows), step, total))
+  with loops.times(layout.tokens.shape[0] // num_rows):
+    total = iter(jax.lax.fori_loop(0, _num_parts(layout, num_rows), step, total))
   grads = [
       next(total).astype(leaf.dtype) if want else jnp.zeros_like(leaf)
       for leaf, want in zip(leaves, wanted.leaves, strict=True)

@@ -21,6 +21,7 @@ from rlx.engine import slots, speculate
 from rlx.engine.columns import window
 from rlx.engine.packing import Layout, Packing
 from rlx.engine.speculate import Speculation
+from rlx.kernels import loops
 from rlx.kernels.linear_logprob import linear_logprob
 from rlx.kernels.sampler import inverse_cdf, top_k_threshold, top_p_threshold
 from rlx.models.language import LanguageModel
@@ -230,6 +231,8 @@ def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, g
   num_rows = keys.shape[0]
   hidden, prompt_kv = model.forward(params, prompts)
   hidden = jnp.take_along_axis(hidden, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
+  cache = model.empty_cache(num_rows, max(decoding.max_tokens - 1, 1))
+  params, prompt_kv, cache = model.to_decode(params, prompt_kv, cache)
   draw = functools.partial(draw_tokens, params, model, decoding, keys)
   tokens, logprobs = draw(jnp.repeat(hidden, group_size, axis=0), 0)
 
@@ -237,7 +240,6 @@ def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, g
   out_tokens = jnp.full((num_rows, decoding.max_tokens), decoding.pad_id, jnp.int32)
   out_logprobs = jnp.zeros((num_rows, decoding.max_tokens), jnp.float32)
   is_eos = decoding.is_eos
-  cache = model.empty_cache(num_rows, max(decoding.max_tokens - 1, 1))
   out_tokens, out_logprobs = write(out_tokens, 0, tokens), write(out_logprobs, 0, logprobs)
   done = is_eos(tokens) | (budgets <= 1)
   carry = (jnp.int32(1), tokens, done, cache, out_tokens, out_logprobs)
@@ -256,7 +258,8 @@ def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, g
     done |= is_eos(tokens) | (budgets <= column + 1)
     return column + 1, tokens, done, cache, out_tokens, out_logprobs
 
-  *_, out_tokens, out_logprobs = jax.lax.while_loop(unfinished, step, carry)
+  with loops.times(max(decoding.max_tokens - 1, 1)):
+    *_, out_tokens, out_logprobs = jax.lax.while_loop(unfinished, step, carry)
   return out_tokens, out_logprobs, {}
 
 
@@ -328,6 +331,8 @@ def _run_queue(
   if prompt_of_row is not None:
     queue = queue._replace(beginnings=prompt_of_row, prompt_lengths=prompt_lengths[prompt_of_row])
   begun = slots.begin(model, bank, queue, num_slots=min(num_slots, num_rows))
+  params, kv, cache = model.to_decode(params, bank.kv, begun.cache)
+  bank, begun = bank._replace(kv=kv), begun._replace(cache=cache)
   if speculation is None:
     draw = functools.partial(draw, params, model)
     end, counted = slots.run(params, model, bank, queue, begun, draw, decoding.is_eos), {}

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from rlx.kernels import loops
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import KV, Params
 
@@ -143,7 +144,8 @@ def run(
     return refill(slots, bank, queue)
 
   unfinished = lambda slots: jnp.any(slots.sequence < num_sequences) & ~until(slots)
-  return jax.lax.while_loop(unfinished, step, slots)
+  with loops.times(-(-num_sequences * queue.tokens.shape[1] // slots.sequence.shape[0])):
+    return jax.lax.while_loop(unfinished, step, slots)
 
 
 def newest(slots: Slots, draw: Callable) -> tuple[jax.Array, jax.Array]:
@@ -249,4 +251,5 @@ def refill(slots: Slots, bank: Bank, queue: Queue) -> Slots:
         waiting=slots.waiting + 1,
     )
 
-  return jax.lax.while_loop(is_due, take, slots)
+  with loops.times(1):
+    return jax.lax.while_loop(is_due, take, slots)

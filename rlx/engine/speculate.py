@@ -29,6 +29,7 @@ import jax.numpy as jnp
 from rlx.engine import slots as queues
 from rlx.engine.columns import window
 from rlx.engine.slots import Bank, Block, Queue, Slots
+from rlx.kernels import loops
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import KV, Params
 from rlx.types import Batch
@@ -151,7 +152,7 @@ def _speculate(
     params, model, bank, queue, draw, is_end, speculation, beginnings, until, slots, tally, *, refills
 ):
   """The loop with drafts in every step."""
-  num_sequences, columns = queue.budgets.shape[0], bank.kv.keys.shape[2]
+  num_sequences, columns = queue.budgets.shape[0], bank.kv.columns
   drafter, own = speculation.drafter, functools.partial(draw, params, model)
   pairs = bank._replace(kv=(bank.kv, drafter.read(beginnings, columns))) if refills else None
 
@@ -173,7 +174,8 @@ def _speculate(
     return jnp.any(carry[0].sequence < num_sequences) & ~until(carry[0])
 
   state = drafter.read(_tokens_so_far(queue, slots, beginnings, columns), columns)
-  slots, _, tally = jax.lax.while_loop(unfinished, step, (slots, state, tally))
+  with loops.times(-(-num_sequences * slots.tokens.shape[1] // slots.sequence.shape[0])):
+    slots, _, tally = jax.lax.while_loop(unfinished, step, (slots, state, tally))
   return slots, tally
 
 

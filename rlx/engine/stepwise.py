@@ -20,6 +20,7 @@ from rlx import sharding
 from rlx.engine import sample
 from rlx.engine.columns import window
 from rlx.engine.sample import Decoding
+from rlx.kernels import loops
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import Params
 from rlx.types import Batch, Models
@@ -77,7 +78,8 @@ def run(
     return column + 1, tokens, logits, done, state, (out_tokens, out_logprobs, records)
 
   carry = (jnp.int32(1), tokens, logits, decoding.is_eos(tokens), state, out)
-  return jax.lax.while_loop(unfinished, step, carry)[-1]
+  with loops.times(columns):
+    return jax.lax.while_loop(unfinished, step, carry)[-1]
 
 
 def together(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import functools
 import math
 
+import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -98,16 +99,15 @@ def block(weights, config: TransformerConfig, x, positions, turns, attend: Calla
 
   `extra` (new keys and values, or the updated cache) is handed back beside the stream.
   """
-  project = lambda name, y: _linear(y, weights, name, config)
   y = norm(weights['attention_norm'], config, x)
-  query, key, value = project('query', y), project('key', y), project('value', y)
+  query, key, value = _linear(y, weights, ('query', 'key', 'value'), config)
   if config.qk_norm:
     query = _rms(query, weights['query_norm']['scale'], config)
     key = _rms(key, weights['key_norm']['scale'], config)
   if config.positions == 'rope':
     query, key = rope.rotate(query, positions, *turns), rope.rotate(key, positions, *turns)
   context, extra = attend(query, key, value)
-  y = _linear(context, weights, 'attention_out', config, num_in=2)
+  (y,) = _linear(context, weights, ('attention_out',), config, num_in=2)
   if config.post_norms:
     y = norm(weights['post_attention_norm'], config, y)
   x += y
@@ -119,16 +119,19 @@ def block(weights, config: TransformerConfig, x, positions, turns, attend: Calla
 
 def _mlp(weights, config, x):
   """The feed-forward part of every token, [B, T, D]."""
-  return _feed_forward(config, x, lambda name, y: _linear(y, weights, name, config))
+  return _feed_forward(config, x, lambda names, y: _linear(y, weights, names, config))
 
 
 def _feed_forward(config, x, project):
-  hidden, activation = project('up', x), _ACTIVATIONS[config.activation]
+  """`project(names, x)` gives the product of x with each of the matrices."""
+  activation = _ACTIVATIONS[config.activation]
   if config.gated:
-    hidden *= activation(project('gate', x))
+    hidden, gate = project(('up', 'gate'), x)
+    hidden *= activation(gate)
   else:
-    hidden = activation(hidden)
-  return project('down', hidden)
+    hidden = activation(*project(('up',), x))
+  (y,) = project(('down',), hidden)
+  return y
 
 
 def _experts(weights, config, x):
@@ -139,15 +142,15 @@ def _experts(weights, config, x):
 
   def feed_forward(rows, sizes):
     grouped = functools.partial(experts.grouped_matmul, sizes=sizes)
-    project = lambda name, y: _product(grouped, y, weights[f'expert_{name}'], config)
+    project = lambda names, y: [_product(grouped, y, weights[f'expert_{name}'], config) for name in names]
     return _feed_forward(config, rows, project)
 
   choice = {'experts_per_token': config.experts_per_token, 'normalise': config.normalise_experts}
   return experts.mixture(rows, logits, feed_forward, **choice).reshape(x.shape)
 
 
-def _linear(x, weights, name, config, *, num_in=1):
-  """x [B, T, *in] times a matrix [*in, *out], plus a bias [*out] where there is one.
+def _linear(x, weights, names, config, *, num_in=1):
+  """x [B, T, *in] times each of some matrices [*in, *out], plus a bias [*out] where there is one.
 
   As one product of two-dimensional arrays: the gradient of the same `einsum` over [B, T] was compiled, on a
   CPU, into transposing copies that made the whole step two to three times slower.
@@ -156,13 +159,57 @@ def _linear(x, weights, name, config, *, num_in=1):
   [r, *out], it is added without being multiplied out.
   """
   rows = x.reshape(-1, math.prod(x.shape[2:]))
-  y = _product(functools.partial(_flat_product, num_in=num_in), rows, weights[name], config)
-  if f'{name}_lora_a' in weights:
-    low = _product(functools.partial(_flat_product, num_in=num_in), rows, weights[f'{name}_lora_a'], config)
-    y += _product(_flat_product, low, weights[f'{name}_lora_b'], config)
-  y = y.reshape(*x.shape[:2], *y.shape[1:])
-  bias = weights.get(f'{name}_bias')
-  return y if bias is None else y + jnp.broadcast_to(bias.astype(config.dtype), y.shape)
+  product = functools.partial(_flat_product, num_in=num_in)
+  joined = '+'.join(names)
+  if len(names) > 1 and joined in weights:
+    products = weights[joined].product(rows)
+  elif len(names) > 1 and sharding.tensor_shards() > 1:
+    products = _product(_columns, rows, [weights[name] for name in names], config)
+  else:
+    products = [_product(product, rows, weights[name], config) for name in names]
+
+  def finished(name, y):
+    if f'{name}_lora_a' in weights:
+      low = _product(product, rows, weights[f'{name}_lora_a'], config)
+      y += _product(_flat_product, low, weights[f'{name}_lora_b'], config)
+    y = y.reshape(*x.shape[:2], *y.shape[1:])
+    bias = weights.get(f'{name}_bias')
+    return y if bias is None else y + jnp.broadcast_to(bias.astype(config.dtype), y.shape)
+
+  return [finished(name, y) for name, y in zip(names, products, strict=True)]
+
+
+@flax.struct.dataclass
+class SideBySide:
+  """Matrices that take the same rows, as one.
+
+  Attributes:
+    matrix: [in, sum of outs].
+    shapes: of what each gives for a row.
+  """
+
+  matrix: jax.Array
+  shapes: tuple[tuple[int, ...], ...] = flax.struct.field(pytree_node=False)
+
+  def product(self, rows: jax.Array) -> list[jax.Array]:
+    """[N, *out] of each, for rows [N, in]."""
+    ends = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
+    parts = jnp.split(rows @ self.matrix, ends, axis=1)
+    return [part.reshape(-1, *shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+
+def side_by_side(weights: dict) -> dict:
+  """A layer's weights with those that take the same rows put together, once; XLA would do so for every token.
+
+  On a mesh that splits their columns they are left alone.
+  """
+  for names in (('query', 'key', 'value'), ('up', 'gate')):
+    if sharding.tensor_shards() == 1 and all(name in weights for name in names):
+      matrices = [weights[name] for name in names]
+      flat = jnp.concatenate([matrix.reshape(matrix.shape[0], -1) for matrix in matrices], axis=1)
+      weights = {name: x for name, x in weights.items() if name not in names}
+      weights['+'.join(names)] = SideBySide(flat, tuple(matrix.shape[1:] for matrix in matrices))
+  return weights
 
 
 def _flat_product(rows, matrix, *, num_in=1):
@@ -171,12 +218,38 @@ def _flat_product(rows, matrix, *, num_in=1):
   return (rows @ matrix.reshape(fan_in, -1)).reshape(-1, *matrix.shape[num_in:])
 
 
+@jax.custom_vjp
+def _columns(rows, matrices):
+  """`_flat_product` of rows with several matrices [in, *out], whose outputs are split over `tensor`.
+
+  What each says of the gradient of the rows is summed before it is summed over the devices; the compiler
+  would sum over the devices once for each matrix.
+  """
+  return [_flat_product(rows, matrix) for matrix in matrices]
+
+
+def _columns_backward(saved, cotangents):
+  rows, matrices = saved
+  flat = lambda x: x.reshape(x.shape[0], -1)
+  grads = [(rows.T @ flat(g)).reshape(m.shape) for m, g in zip(matrices, cotangents, strict=True)]
+  back = lambda pairs: sum(flat(g) @ flat(m).T for m, g in pairs)
+  pairs = list(zip(matrices, cotangents, strict=True))
+  split = [pair for pair in pairs if pair[0].shape[1] % sharding.tensor_shards() == 0]
+  whole = [pair for pair in pairs if pair[0].shape[1] % sharding.tensor_shards()]
+  return sharding.sum_over_tensor(back, split, axis=1) + back(whole), grads
+
+
+_columns.defvjp(lambda rows, matrices: (_columns(rows, matrices), (rows, matrices)), _columns_backward)
+
+
 def _product(product: Callable, rows, matrix, config):
   """`product(rows, matrix)` in the dtype of computation; a shard of a matrix is made whole, for the product
-  and for its gradient, and is not kept in between."""
-  if not isinstance(matrix, sharding.Shard):
-    return product(rows, matrix.astype(config.dtype))
-  return jax.checkpoint(lambda rows, shard: product(rows, sharding.whole(shard, config.dtype)))(rows, matrix)
+  and for its gradient, and is not kept in between. It may be several matrices."""
+  cast = lambda tree: jax.tree.map(lambda x: x.astype(config.dtype), tree)
+  if not any(map(sharding.is_shard, jax.tree.leaves(matrix, is_leaf=sharding.is_shard))):
+    return product(rows, cast(matrix))
+  whole = lambda rows, shards: product(rows, cast(sharding.whole(shards, config.dtype)))
+  return jax.checkpoint(whole)(rows, matrix)
 
 
 def norm(weights, config: TransformerConfig, x):

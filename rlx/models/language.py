@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from rlx import sharding
+from rlx.kernels import switch
 from rlx.models import transformer
 from rlx.models.transformer import KV, Params, Places, TransformerConfig
 from rlx.types import Key
@@ -84,6 +85,16 @@ class LanguageModel:
   ) -> tuple[jax.Array, KV]:
     """One step of rows that are at different places; as `transformer.decode_rows`."""
     return transformer.decode_rows(params, self.shape, tokens, positions, cache)
+
+  def to_decode(self, params: Params, *pasts: KV) -> tuple:
+    """Weights, and keys and values, as `decode` and `decode_rows` read them over and over in a loop.
+
+    In the dtype of computation; on GPUs a layer at a time, where the compiler would copy each layer's weights
+    out of their stack for every token.
+    """
+    unstacked = switch.device().platform == 'gpu'
+    weights = transformer.for_decoding(params, self.shape, unstacked=unstacked)
+    return weights, *(transformer.unstack(kv) if unstacked else kv for kv in pasts)
 
   def embed(self, params: Params, tokens: jax.Array) -> jax.Array:
     """[..., D] embeddings of tokens [...]."""

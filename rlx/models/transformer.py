@@ -69,6 +69,57 @@ class KV(NamedTuple):
   keys: jax.Array
   values: jax.Array
 
+  @property
+  def columns(self) -> int:
+    """How many tokens it has room for."""
+    return self.keys.shape[2]
+
+  def of_layer(self, array: jax.Array) -> jax.Array:
+    """[rows, columns, kv heads, head size] of keys or values of one layer, as they are kept here."""
+    return array
+
+  def with_column(self, layer: int | jax.Array, column: jax.Array, key: jax.Array, value: jax.Array) -> 'KV':
+    """With the key and value [rows, 1, kv heads, head size] of a token at the same column of every row."""
+    write = lambda old, new: jax.lax.dynamic_update_slice(
+        old, new[None].astype(old.dtype), (layer, 0, column, 0, 0)
+    )
+    return KV(write(self.keys, key), write(self.values, value))
+
+  def with_tokens(
+      self, layer: int | jax.Array, rows: jax.Array, columns: jax.Array, key: jax.Array, value: jax.Array
+  ) -> 'KV':
+    """With keys and values [S, N, kv heads, head size] of tokens at columns [S, N]; not behind the last."""
+    write = lambda old, new: old.at[layer, rows, columns].set(new.astype(old.dtype), mode='drop')
+    return KV(write(self.keys, key), write(self.values, value))
+
+
+class KVByHead(NamedTuple):
+  """Keys and values of one layer or several, each [L, rows, kv heads, columns, head size].
+
+  The batched products of a GPU's library read them where they are; of `KV` they want a copy for every token.
+  The methods are those of `KV`.
+  """
+
+  keys: jax.Array
+  values: jax.Array
+
+  @property
+  def columns(self) -> int:
+    return jax.tree.leaves(self)[0].shape[3]
+
+  def of_layer(self, array: jax.Array) -> jax.Array:
+    return jnp.swapaxes(array, 1, 2)
+
+  def with_column(self, layer, column, key, value) -> 'KVByHead':
+    write = lambda old, new: jax.lax.dynamic_update_slice(
+        old, jnp.swapaxes(new, 1, 2)[None].astype(old.dtype), (layer, 0, 0, column, 0)
+    )
+    return KVByHead(write(self.keys, key), write(self.values, value))
+
+  def with_tokens(self, layer, rows, columns, key, value) -> 'KVByHead':
+    write = lambda old, new: old.at[layer, rows, :, columns].set(new.astype(old.dtype), mode='drop')
+    return KVByHead(write(self.keys, key), write(self.values, value))
+
 
 class Places(NamedTuple):
   """Where the tokens of packed rows belong; several sequences stand in a row, and may share a beginning.
@@ -188,37 +239,33 @@ def decode(
   group_size = num_rows // num_prompts
   lengths = jnp.repeat(prompt_lengths, group_size)
   positions = (lengths + column)[:, None]  # [B, 1]
-  prompt_columns = jnp.arange(prompt_kv.keys.shape[2])[None]
-  cache_columns = jnp.arange(cache.keys.shape[2])[None]
+  prompt_columns, cache_columns = (jnp.arange(kv.columns)[None] for kv in (prompt_kv, cache))
 
-  def layer(carry, inputs):
-    x, cache = carry
-    weights, reach, turns, index, prompt_keys, prompt_values = inputs
+  def layer(x, cache, index, inputs):
+    weights, reach, turns, *prompt = inputs
+    prompt_keys, prompt_values = (prompt_kv.of_layer(x) for x in prompt)
     seen = blocks.visible(positions, jnp.broadcast_to(prompt_columns, (num_rows, prompt_columns.size)), reach)
     seen &= (prompt_columns < lengths[:, None])[:, None]
     decoded = blocks.visible(positions, lengths[:, None] + cache_columns, reach)
 
     def attend(query, key, value):
-      write = lambda old, new: jax.lax.dynamic_update_slice(
-          old, new[None].astype(old.dtype), (index, 0, column, 0, 0)
-      )
-      updated = KV(write(cache.keys, key), write(cache.values, value))
+      updated = cache.with_column(index, column, key, value)
+      keys, values = (cache.of_layer(x[index]) for x in updated)
       if config.decode_attention in ('auto', 'reference'):  # keys are read once a group, not once a row
         past = (prompt_keys, prompt_values, seen)
-        recent = (updated.keys[index], updated.values[index], decoded)
+        recent = (keys, values, decoded)
         return blocks.attention(config, query, [past, recent]), updated
       prefix = Prefix(prompt_keys, prompt_values, prompt_lengths, jnp.arange(num_rows) // group_size)
       context = decode_attention(
-          query, updated.keys[index], updated.values[index], positions, prefix=prefix,
-          **blocks.attention_options(config, reach), implementation=config.decode_attention,
+          query, keys, values, positions, prefix=prefix, **blocks.attention_options(config, reach),
+          implementation=config.decode_attention,
       )
       return context, updated
 
-    return blocks.block(weights, config, x, positions, turns, attend), None
+    return blocks.block(weights, config, x, positions, turns, attend)
 
   x = _embed(params, config, tokens[:, None], positions)
-  layers = (params['layers'], *blocks.layer_pattern(config), jnp.arange(config.num_layers), *prompt_kv)
-  (x, cache), _ = jax.lax.scan(layer, (x, cache), layers)
+  x, cache = _through_layers(layer, params, config, x, cache, prompt_kv)
   return _last_norm(params, config, x)[:, 0], cache
 
 
@@ -249,25 +296,66 @@ def decode_rows(
   positions = positions[:, None] + jnp.arange(num_tokens)[None]
   rows = jnp.arange(num_rows)[:, None]
 
-  def layer(carry, inputs):
-    x, cache = carry
-    weights, reach, turns, index = inputs
+  def layer(x, cache, index, inputs):
+    weights, reach, turns = inputs
 
     def attend(query, key, value):
-      write = lambda old, new: old.at[index, rows, positions].set(new.astype(old.dtype), mode='drop')
-      updated = KV(write(cache.keys, key), write(cache.values, value))
+      updated = cache.with_tokens(index, rows, positions, key, value)
+      keys, values = (cache.of_layer(x[index]) for x in updated)
       context = decode_attention(
-          query, updated.keys[index], updated.values[index], positions,
+          query, keys, values, positions,
           **blocks.attention_options(config, reach), implementation=config.decode_attention,
       )
       return context, updated
 
-    return blocks.block(weights, config, x, positions, turns, attend), None
+    return blocks.block(weights, config, x, positions, turns, attend)
 
   x = _embed(params, config, tokens, positions)
-  layers = (params['layers'], *blocks.layer_pattern(config), jnp.arange(config.num_layers))
-  (x, cache), _ = jax.lax.scan(layer, (x, cache), layers)
+  x, cache = _through_layers(layer, params, config, x, cache)
   return _last_norm(params, config, x), cache
+
+
+def for_decoding(params: Params, config: TransformerConfig, *, unstacked: bool) -> Params:
+  """The weights as a decoding loop reads them again and again: in the dtype of computation.
+
+  Args:
+    params: from `init`.
+    config: the shape.
+    unstacked: layers as a tuple, for compilers that copy a layer out of a stack before they use it. `decode`
+      and `decode_rows` take them so, and then keys and values too (`unstack`).
+  """
+  cast = lambda path, x: x.astype(config.dtype) if path[-1].key in AXES else x
+  params = jax.tree_util.tree_map_with_path(cast, params)
+  if not unstacked:
+    return params
+  layer = lambda i: jax.tree.map(lambda x: x[i], params['layers'])
+  return {**params, 'layers': tuple(blocks.side_by_side(layer(i)) for i in range(config.num_layers))}
+
+
+def unstack(kv: KV) -> KVByHead:
+  """Keys and values of each layer by themselves: tuples of [1, rows, kv heads, columns, head size].
+
+  With a few columns more, that nobody sees, up to a number for which products need no padding.
+  """
+  more = ((0, 0), (0, 0), (0, 0), (0, -kv.columns % 8), (0, 0))
+  by_head = (jnp.pad(jnp.swapaxes(x, 2, 3), more) for x in kv)
+  return KVByHead(*(tuple(x[i : i + 1] for i in range(x.shape[0])) for x in by_head))
+
+
+def _through_layers(layer, params, config, x, cache, prompt_kv=()):
+  """`layer(x, cache [L, ...], index, inputs)` of one layer after the other, stacked or not."""
+  pattern = blocks.layer_pattern(config)
+  if not isinstance(params['layers'], tuple):
+    inputs = (params['layers'], *pattern, *prompt_kv)
+    step = lambda carry, xs: (layer(*carry, *xs), None)
+    return jax.lax.scan(step, (x, cache), (jnp.arange(config.num_layers), inputs))[0]
+  caches = []
+  for i, weights in enumerate(params['layers']):
+    of_layer = jax.tree.map(lambda y: y[i], pattern)
+    inputs = (weights, *of_layer, *(y[i][0] for y in prompt_kv))
+    x, own = layer(x, type(cache)(cache.keys[i], cache.values[i]), 0, inputs)
+    caches.append(own)
+  return x, type(cache)(*(tuple(y) for y in zip(*caches, strict=True)))
 
 
 def split(

@@ -22,6 +22,7 @@ from rlx.engine import slots
 from rlx.engine.columns import window
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
+from rlx.kernels import loops
 from rlx.models.transformer import KV, Params
 from rlx.rollout.prompts import check_groups, columns_of
 from rlx.types import Batch, Key, Models, StatefulRollout, World
@@ -178,7 +179,8 @@ def _segment(
     )
 
   unfinished = lambda state: jnp.any(~state.done & (state.counts < limits))
-  state = jax.lax.while_loop(unfinished, step, state)
+  with loops.times(segment_tokens):
+    state = jax.lax.while_loop(unfinished, step, state)
   return state._replace(done=state.done | (live & stops(state)))
 
 

@@ -2,10 +2,10 @@
 
 A compiler's own estimate counts the body of a loop once. Here the text of the compiled program is read: a
 loop whose length the compiler knows (a scan over layers, say) counts that often, and one whose length the
-data decide (a decoding loop) as often as the caller says.
+data decide (a decoding loop) as often as its own code says (`kernels/loops.py`), or the caller.
 
-    costs = read(compiled.as_text(), trips=lambda loop: max_tokens)
-    costs.flops, costs.collectives
+    costs = read(compiled.as_text())
+    costs.flops, costs.num_bytes, costs.collectives
 """
 
 from collections import Counter
@@ -17,12 +17,21 @@ import re
 
 import numpy as np
 
+from rlx.kernels import loops
+
 _BYTES = {
     'pred': 1, 's4': 0.5, 'u4': 0.5, 's8': 1, 'u8': 1, 's16': 2, 'u16': 2, 's32': 4, 'u32': 4, 's64': 8,
     'u64': 8, 'f8e4m3fn': 1, 'f8e5m2': 1, 'bf16': 2, 'f16': 2, 'f32': 4, 'f64': 8, 'c64': 8, 'c128': 16,
 }
 COLLECTIVES = ('all-gather', 'all-reduce', 'reduce-scatter', 'all-to-all', 'collective-permute')
-_ARRAY = re.compile(r'(\w+)\[([\d,]*)\]')
+_ARRAY = re.compile(r'(\w+)\[([\d,]*)\](\{[^{}]*\})?')
+_ON_CHIP = 'S(1)'  # in a layout: memory of the compute unit, not the device's
+# What moves nothing, or whose bytes are counted elsewhere.
+_FREE = (
+    'parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'while', 'conditional', 'call',
+    'after-all', 'partition-id', 'replica-id', 'opt-barrier', 'iota', 'custom-call-done', 'async-start',
+    'async-done', 'async-update',
+)
 _HEAD = re.compile(r'^\s*(?:ROOT )?%?([\w.\-]+) = (.*)$')
 _OPCODE = re.compile(r'^([\w\-]+)\(')
 _COMPUTATION = re.compile(r'^(ENTRY )?%?([\w.\-]+) (?:\(.*\) -> .*)?\{$')
@@ -39,13 +48,15 @@ class Instruction:
   name: str
   opcode: str
   shapes: tuple[tuple[str, tuple[int, ...]], ...]  # (dtype, sizes) of what it gives
+  on_chip: bool  # what it gives is not in the device's memory
   operands: tuple[str, ...]
+  arguments: str  # as they are written: the number of a parameter
   rest: str  # attributes
 
   @property
   def num_bytes(self) -> float:
-    """Bytes of what it gives."""
-    return sum(_BYTES.get(dtype, 0) * math.prod(sizes) for dtype, sizes in self.shapes)
+    """Bytes of what it gives, in the device's memory."""
+    return 0 if self.on_chip else sum(map(_size, self.shapes))
 
   @property
   def op_name(self) -> str:
@@ -81,7 +92,7 @@ class Collective:
   @property
   def num_bytes(self) -> float:
     """Bytes that a device receives each time, in a ring: of a gather what it lacks, of a sum that twice."""
-    given = sum(_BYTES.get(dtype, 0) * math.prod(sizes) for dtype, sizes in self.shapes)
+    given = sum(map(_size, self.shapes))
     share = (self.size - 1) / self.size
     return {
         'all-gather': given * share, 'all-reduce': 2 * given * share, 'all-to-all': given * share,
@@ -95,12 +106,15 @@ class Costs:
 
   Attributes:
     flops: of matrix products, two a multiplication.
+    num_bytes: that are read from the device's memory and written to it, by every instruction that is not part
+      of a fusion; of what is sliced, gathered or updated in place, only the part.
     collectives: each with the number of times that it runs.
     loops: name of the traced operation -> how often its body runs in all, for loops whose length the compiler
       does not know.
   """
 
   flops: float
+  num_bytes: float
   collectives: tuple[Collective, ...]
   loops: Mapping[str, float]
 
@@ -109,7 +123,18 @@ class Costs:
     return sum(x.num_bytes * x.times for x in self.collectives if x.kind.startswith(kind))
 
 
-def read(text: str, *, trips: Callable[[str], float] = lambda loop: 1.0) -> Costs:
+def _size(shape: tuple[str, tuple[int, ...]]) -> float:
+  """Bytes of an array."""
+  return _BYTES[shape[0]] * math.prod(shape[1])
+
+
+def as_often_as_it_says(loop: str) -> float:
+  """What the path of a loop says of how often it runs (`loops.times`); 1 where it says nothing."""
+  said = re.search(rf'\b{loops.PREFIX}(\d+)\)*/while$', loop)
+  return float(said[1]) if said else 1.0
+
+
+def read(text: str, *, trips: Callable[[str], float] = as_often_as_it_says) -> Costs:
   """What a compiled program does.
 
   Args:
@@ -118,20 +143,22 @@ def read(text: str, *, trips: Callable[[str], float] = lambda loop: 1.0) -> Cost
       branches of a condition the one with the most products counts.
   """
   computations, entry = parse(text)
-  loops, collectives = Counter(), []
+  decided, collectives, moved = Counter(), [], [0.0]
 
-  def visit(name: str, times: float) -> float:
+  def visit(name: str, times: float, in_fusion: bool = False) -> float:
     flops = 0.0
     table = {x.name: x for x in computations[name]}
     for x in computations[name]:
       kind = x.opcode.removesuffix('-start')
+      if not in_fusion and x.opcode not in _FREE:
+        moved[0] += times * _moved(x, table, computations)
       if kind in COLLECTIVES:
         collectives.append(_collective(x, kind, times))
       elif x.opcode == 'while':
-        often = _known_trips(x)
+        often = _known_trips(x, computations)
         if often is None:
           often = trips(x.op_name)
-          loops[x.op_name] += often * times
+          decided[x.op_name] += often * times
         flops += often * visit(_attribute(x, 'body'), times * often)
       elif x.opcode == 'conditional':
         branches = list(_branches(x))
@@ -142,11 +169,86 @@ def read(text: str, *, trips: Callable[[str], float] = lambda loop: 1.0) -> Cost
       elif x.opcode == 'custom-call':
         flops += _custom_flops(x, table)
       elif x.opcode not in ('reduce', 'reduce-window', 'scatter', 'sort', 'map', 'select-and-scatter'):
-        flops += sum(visit(called, times) for called in _CALLED.findall(x.rest))
+        fused = in_fusion or x.opcode == 'fusion'
+        flops += sum(visit(called, times, fused) for called in _CALLED.findall(x.rest))
     return flops
 
   flops = visit(entry, 1.0)
-  return Costs(flops, tuple(collectives), dict(loops))
+  return Costs(flops, moved[0], tuple(collectives), dict(decided))
+
+
+def _moved(x: Instruction, table: Mapping[str, Instruction], computations) -> float:
+  """Bytes that an instruction reads and writes."""
+  given = lambda name: table[name].num_bytes if name in table else 0
+  if x.opcode in ('dynamic-slice', 'gather', 'slice'):
+    return 2 * x.num_bytes
+  if x.opcode == 'dynamic-update-slice':
+    return 2 * given(x.operands[1])
+  if x.opcode == 'scatter':
+    return 3 * given(x.operands[-1])
+  if x.opcode == 'custom-call':  # beside its result it may give room to work in
+    return (x.num_bytes if len(x.shapes) == 1 else _size(x.shapes[0])) + sum(map(given, x.operands))
+  if x.opcode != 'fusion':
+    return x.num_bytes + sum(map(given, x.operands))
+  inside = computations[_attribute(x, 'calls')]
+  total = _written(inside, x)
+  for parameter, operand in zip(_parameters(inside), x.operands, strict=True):
+    total += min(given(operand), _read_of(parameter, inside, computations))
+  return total
+
+
+def _parameters(inside: list[Instruction]) -> list[Instruction]:
+  return sorted((x for x in inside if x.opcode == 'parameter'), key=lambda x: int(x.arguments))
+
+
+def _read_of(value: Instruction, inside: list[Instruction], computations) -> float:
+  """Bytes that a fusion reads of one of its operands: all (infinity), or the parts that it takes of it."""
+  if value is inside[-1]:
+    return math.inf
+  total = 0.0
+  for user in inside:
+    if value.name not in user.operands:
+      continue
+    if user.opcode in ('bitcast', 'convert', 'copy', 'reshape') and _count(user) == _count(value):
+      total += _read_of(user, inside, computations)
+    elif user.opcode in ('dynamic-slice', 'slice', 'gather') and user.operands[0] == value.name:
+      total += user.num_bytes
+    elif user.opcode in ('dynamic-update-slice', 'scatter') and user.operands[0] == value.name:
+      total += 0  # written in place
+    elif user.opcode == 'fusion':
+      total += _read_in(user, value, inside, computations)
+    else:
+      return math.inf
+  return total
+
+
+def _read_in(user: Instruction, value: Instruction, inside: list[Instruction], computations) -> float:
+  """Bytes that a fusion within a fusion reads of a value; where it only hands it on, what is read of that."""
+  within, total = computations[_attribute(user, 'calls')], 0.0
+  for parameter, name in zip(_parameters(within), user.operands, strict=True):
+    if name == value.name:
+      read_here = _read_of(parameter, within, computations)
+      only_hands_on = math.isinf(read_here) and len(within) <= 2 and _count(user) == _count(value)
+      total += _read_of(user, inside, computations) if only_hands_on else read_here
+  return total
+
+
+def _count(x: Instruction) -> int:
+  """How many numbers an instruction gives."""
+  return sum(math.prod(sizes) for _, sizes in x.shapes)
+
+
+def _written(inside: list[Instruction], fusion: Instruction) -> float:
+  """Bytes that a fusion writes: what it gives, or the part of it that is updated in place."""
+  table = {x.name: x for x in inside}
+  root = inside[-1]
+  while root.opcode in ('bitcast', 'convert', 'copy') and root.operands and root.operands[0] in table:
+    root = table[root.operands[0]]
+  if root.opcode == 'dynamic-update-slice':
+    return table[root.operands[1]].num_bytes
+  if root.opcode == 'scatter':
+    return table[root.operands[-1]].num_bytes
+  return fusion.num_bytes
 
 
 def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
@@ -168,11 +270,13 @@ def _instruction(name: str, text: str) -> Instruction:
   kind, text = _cut(text) if text.startswith('(') else text.split(' ', 1)
   opcode = _OPCODE.match(text.strip())
   arguments, rest = _cut(text.strip()[len(opcode[1]):])
-  shapes = tuple(
-      (dtype, tuple(int(n) for n in sizes.split(',') if n)) for dtype, sizes in _ARRAY.findall(kind)
-      if dtype in _BYTES
+  found = [(dtype, sizes, layout) for dtype, sizes, layout in _ARRAY.findall(kind) if dtype in _BYTES]
+  shapes = tuple((dtype, tuple(int(n) for n in sizes.split(',') if n)) for dtype, sizes, _ in found)
+  return Instruction(
+      name=name, opcode=opcode[1], shapes=shapes, operands=tuple(re.findall(r'%([\w.\-]+)', arguments)),
+      on_chip=bool(found) and all(_ON_CHIP in layout for *_, layout in found), arguments=arguments[1:-1],
+      rest=rest,
   )
-  return Instruction(name, opcode[1], shapes, tuple(re.findall(r'%([\w.\-]+)', arguments)), rest)
 
 
 def _cut(text: str) -> tuple[str, str]:
@@ -196,9 +300,18 @@ def _branches(x: Instruction) -> Iterator[str]:
     yield from _CALLED.findall(x.rest)
 
 
-def _known_trips(x: Instruction) -> int | None:
-  found = _TRIPS.search(x.rest)
-  return int(found[1]) if found else None
+def _known_trips(x: Instruction, computations) -> int | None:
+  """How often a loop runs that counts up to a number: as the compiler says, or as its condition does."""
+  if found := _TRIPS.search(x.rest):
+    return int(found[1])
+  table = {i.name: i for i in computations[_attribute(x, 'condition')]}
+  *_, root = table.values()
+  numbers = [table[name] for name in root.operands if name in table and table[name].opcode == 'constant']
+  counts = root.opcode == 'compare' and 'direction=LT' in root.rest
+  if root.opcode == 'fusion':
+    *_, inside = computations[_attribute(root, 'calls')]
+    counts = inside.opcode == 'compare' and 'direction=LT' in inside.rest
+  return int(numbers[0].arguments) if counts and len(numbers) == 1 else None
 
 
 def _products(computations, name: str) -> int:

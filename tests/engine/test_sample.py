@@ -13,6 +13,7 @@ import scipy.stats
 from rlx import sharding, types
 from rlx.engine import sample as engine
 from rlx.engine.sample import Decoding
+from rlx.kernels import switch
 from rlx.models import transformer
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
@@ -384,3 +385,19 @@ def test_prompts_and_completions_must_fit_the_context():
         PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=1,
         decoding=dataclasses.replace(PLAIN, max_tokens=13),
     )
+
+
+@pytest.mark.parametrize('num_slots', [0, 5])
+@pytest.mark.parametrize(('dtype', 'apart_by'), [('float32', 1e-5), ('bfloat16', 0.02)])
+def test_layers_one_by_one_say_what_a_stack_says(monkeypatch, dtype, apart_by, num_slots):
+  """As a GPU's decoding loop keeps weights, keys and values, whatever they are computed in."""
+  model = MODEL.replace(dtype=dtype, qkv_bias=True)
+  params = model.init(jax.random.key(1))
+  run = lambda: jax.jit(functools.partial(
+      engine.sample, model=model, group_size=2, decoding=PLAIN, num_slots=num_slots
+  ))(params, prompts=PROMPTS, prompt_lengths=LENGTHS, key=KEY)
+  stacked = run()
+  monkeypatch.setattr(switch, 'device', lambda: switch.Device('gpu', 'NVIDIA H200', (9, 0)))
+  apart = run()
+  assert completions(apart) == completions(stacked)
+  np.testing.assert_allclose(apart['sampler_logprobs'], stacked['sampler_logprobs'], atol=apart_by)

@@ -1,0 +1,83 @@
+"""What a compiled program does, read from its text: products and collectives, as often as they run."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+import numpy as np
+import pytest
+
+from rlx.run import costs
+
+
+def compiled(function, *shapes):
+  return jax.jit(function).lower(*(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes)).compile()
+
+
+def read(function, *shapes, **options):
+  return costs.read(compiled(function, *shapes).as_text(), **options)
+
+
+def test_a_product_is_two_flops_a_multiplication():
+  assert read(jnp.matmul, (3, 5), (5, 7)).flops == 2 * 3 * 5 * 7
+  assert read(functools.partial(jnp.einsum, 'bij,bjk->bik'), (4, 3, 5), (4, 5, 7)).flops == 4 * 2 * 3 * 5 * 7
+
+
+def test_a_loop_counts_as_often_as_it_runs():
+  def scanned(x, w):
+    return jax.lax.scan(lambda x, _: (jnp.tanh(x @ w), None), x, length=6)[0]
+
+  def decided(x, w):
+    return jax.lax.while_loop(lambda x: jnp.sum(x) < 1, lambda x: scanned(x, w), x)
+
+  once = 2 * 8 * 16 * 16
+  assert read(scanned, (8, 16), (16, 16)).flops == 6 * once
+  found = read(decided, (8, 16), (16, 16), trips=lambda loop: 10)
+  assert found.flops == 60 * once
+  assert list(found.loops.values()) == [10]
+
+
+def test_of_branches_the_heaviest_counts():
+  def branch(x, w):
+    return jax.lax.cond(jnp.sum(x) > 0, lambda: x @ w @ w, lambda: x)
+
+  assert read(branch, (8, 16), (16, 16)).flops == 2 * 2 * 8 * 16 * 16
+
+
+@pytest.mark.parametrize(
+    ('spec', 'function', 'kind', 'received'),
+    [
+        (P(None, 'a'), lambda x: jax.lax.all_gather(x, 'a', axis=1, tiled=True), 'all-gather', 3 / 4),
+        (P(), lambda x: jax.lax.psum(x, 'a'), 'all-reduce', 2 * 3 / 4),
+        (P(), lambda x: jax.lax.psum_scatter(x, 'a', tiled=True), 'reduce-scatter', 3 / 4),
+    ],
+    ids=['gather', 'sum', 'scatter'],
+)
+def test_bytes_are_those_of_a_ring(spec, function, kind, received):
+  mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ('a', 'b'), axis_types=(AxisType.Auto,) * 2)
+  ours = jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=P(), check_vma=False)
+  x = jax.ShapeDtypeStruct((64, 32), jnp.float32, sharding=NamedSharding(mesh, spec))
+  found = costs.read(jax.jit(ours).lower(x).compile().as_text())
+  (collective,) = found.collectives
+  assert (collective.kind, collective.size) == (kind, 4)
+  assert found.collective_bytes() == found.collective_bytes(kind) == received * 64 * 32 * 4
+
+
+@pytest.mark.parametrize(
+    ('text', 'groups'),
+    [
+        ('replica_groups={{0,1},{2,3}}', ((0, 1), (2, 3))),
+        ('replica_groups=[2,2]<=[4]', ((0, 1), (2, 3))),
+        ('replica_groups=[2,2]<=[2,2]T(1,0)', ((0, 2), (1, 3))),
+        ("replica_groups=mesh['x'=2,'y'=2] {'x'}", ((0, 2), (1, 3))),
+        ("replica_groups=mesh['x'=2,'y'=2] {'x','y'}", ((0, 1, 2, 3),)),
+    ],
+)
+def test_groups_are_read_however_they_are_written(text, groups):
+  line = f'%r = f32[8]{{0}} all-reduce(%x), channel_id=1, {text}, to_apply=%add'
+  program = f'ENTRY %main (x: f32[8]) -> f32[8] {{\n  %x = f32[8]{{0}} parameter(0)\n  ROOT {line}\n}}\n'
+  (collective,) = costs.read(program).collectives
+  assert collective.groups == groups
+  assert collective.num_bytes == 2 * (len(groups[0]) - 1) / len(groups[0]) * 32

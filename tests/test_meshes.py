@@ -1,0 +1,243 @@
+"""Work is shared: what a device computes on a mesh and what it is sent, against the arithmetic of the method.
+
+Products and collectives are read from the compiled programs (`run/costs.py`); loops whose length the data
+decide count as often as they run on the longest shard.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rlx import sharding
+from rlx.engine import packing as packings
+from rlx.engine import sample as engine
+from rlx.engine import slots as queues
+from rlx.engine.packing import Packing
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import AXES, TransformerConfig
+from rlx.run import costs
+
+LLAMA = LanguageModel(TransformerConfig(
+    vocab_size=128, num_layers=2, width=64, num_heads=8, num_kv_heads=8, head_size=8, mlp_size=192,
+    context_length=48, tied=False,
+))
+QWEN_MOE = LLAMA.replace(num_experts=4, experts_per_token=2, mlp_size=64, qkv_bias=True)
+ENDLESS = engine.Decoding(
+    max_tokens=12, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(), pad_id=0
+)
+MESHES = [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2), (2, 4, 1)]
+GROUP, ROWS, PROMPT, SLOTS = 4, 64, 6, 16
+PACKING = Packing(columns=36, rows=1, share_prompts=False)
+TOLERANCE = 1.15
+
+
+def rows_of(model):
+  """Rows of unlike lengths, the same in each eighth of the batch."""
+  own = np.tile([12, 3, 9, 6, 12, 1, 7, 10], ROWS // 8)
+  columns = np.arange(PROMPT + ENDLESS.max_tokens)
+  valid = columns < PROMPT + own[:, None]
+  tokens = np.random.default_rng(0).integers(2, model.vocab_size, (ROWS, columns.size))
+  return {
+      'tokens': jnp.array(np.where(valid, tokens, 0), jnp.int32), 'valid': jnp.array(valid),
+      'action_mask': jnp.array(valid & (columns >= PROMPT)),
+      'prompt_lengths': jnp.full(ROWS, PROMPT, jnp.int32),
+      'groups': jnp.arange(ROWS, dtype=jnp.int32) // GROUP,
+  }
+
+
+def sampled(model, num_slots):
+  def program(params, prompts, lengths):
+    how = {'group_size': GROUP, 'decoding': ENDLESS, 'num_slots': num_slots}
+    return engine.sample(params, model, prompts, lengths, jax.random.key(2), **how)
+
+  num_prompts = ROWS // GROUP
+  return program, (jnp.full((num_prompts, PROMPT), 3, jnp.int32), jnp.full(num_prompts, PROMPT, jnp.int32))
+
+
+def learnt(model, packing):
+  def loss(params, batch):
+    logprobs, _ = engine.score(params, model, batch, decoding=ENDLESS, chunk_size=128, packing=packing)
+    return jnp.sum(jnp.sin(logprobs) * batch['action_mask'])
+
+  return jax.value_and_grad(loss), (rows_of(model),)
+
+
+PROGRAMS = {
+    'sample': functools.partial(sampled, num_slots=0),
+    'sample in slots': functools.partial(sampled, num_slots=SLOTS),
+    'learn': functools.partial(learnt, packing=None),
+    'learn packed': functools.partial(learnt, packing=PACKING),
+}
+
+
+def trips_of(name, shards):
+  """How often the loop of a program runs whose length the data decide: on the longest of the shards."""
+  if name == 'sample':
+    return ENDLESS.max_tokens - 1
+  if name == 'sample in slots':
+    return ENDLESS.max_tokens * ROWS // SLOTS
+  batch = rows_of(LLAMA)
+  parts = [jax.tree.map(lambda x, i=i: jnp.split(x, shards)[i], batch) for i in range(shards)]
+  return max(int(packings.lay_out(part, PACKING).num_used) for part in parts)
+
+
+@functools.cache
+def costs_of(name, model, sizes):
+  """What the program does on a device of the mesh."""
+  program, arguments = PROGRAMS[name](model)
+  mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+  params = jax.eval_shape(model.init, jax.random.key(0))
+  places = sharding.shardings(params, mesh, AXES)
+  rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(sharding.ROWS))
+  with jax.set_mesh(mesh):
+    compiled = jax.jit(program, in_shardings=(places,) + (rows,) * len(arguments)).lower(
+        params, *arguments
+    ).compile()
+  shards = sizes[0] * sizes[1]
+  # Refilling slots has no products: its loops may count as often as any.
+  return costs.read(compiled.as_text(), trips=lambda loop: trips_of(name, shards))
+
+
+FAST = {('learn packed', (1, 8, 1)), ('sample in slots', (2, 2, 2)), ('learn', (2, 2, 2))}
+CASES = [
+    pytest.param(name, model, sizes, id=f'{name}-{label}-{sizes}',
+                 marks=[] if (name, sizes) in FAST and label == 'llama' else [pytest.mark.slow])
+    for name in PROGRAMS for label, model in (('llama', LLAMA), ('moe', QWEN_MOE)) for sizes in MESHES
+]
+
+
+@pytest.mark.parametrize(('name', 'model', 'sizes'), CASES)
+def test_a_device_does_its_share_of_the_work(name, model, sizes):
+  alone, shared = costs_of(name, model, (1, 1, 1)).flops, costs_of(name, model, sizes).flops
+  assert shared <= TOLERANCE * alone / 8
+
+
+def weight_bytes(model, split_over):
+  """Bytes of the weights that are split over a mesh axis, and of all."""
+  params = jax.eval_shape(model.init, jax.random.key(0))
+  rules = {**sharding.TRAINING_RULES, None: None}
+  meanings = lambda path: AXES.get(path[-1].key, ())
+  is_split = lambda path: split_over in [rules[m] for m in meanings(path)]
+  leaves = [(4 * leaf.size, is_split(path)) for path, leaf in jax.tree_util.tree_leaves_with_path(params)]
+  return sum(n for n, split in leaves if split), sum(n for n, _ in leaves)
+
+
+def arithmetic(name, model, sizes):
+  """Bytes that a device must be sent: axis -> bytes, in rings.
+
+  FSDP: weights once for sampling; for learning once forward and once for the gradient (and once more packed,
+  where rows are read again for the gradient), and the gradient's sum once, for each part of the rows that
+  goes through the model. Replicas: the gradient's sum, which is a scatter and a gather. Tensor: two
+  activations a layer and direction, one behind the embedding and one before the output matrix.
+  """
+  data, fsdp, tensor = sizes
+  split, whole = weight_bytes(model, 'fsdp')
+  parts = trips_of(name, data * fsdp) if name == 'learn packed' else 1
+  times = {'sample': 1, 'sample in slots': 1, 'learn': 2 + 1, 'learn packed': (3 + 1) * parts}[name]
+  sent = {'fsdp': (fsdp - 1) / fsdp * split / tensor * times}
+  learns = name.startswith('learn')
+  sent['data'] = 2 * (data - 1) / data * whole / tensor / fsdp * learns
+  row_bytes = 4 * model.width / (data * fsdp)
+  tokens = ROWS // GROUP * PROMPT + ROWS * ENDLESS.max_tokens
+  if learns:
+    tokens = parts * PACKING.columns * data * fsdp if parts > 1 else ROWS * (PROMPT + ENDLESS.max_tokens)
+  passes = {'learn': 2, 'learn packed': 3}.get(name, 1)
+  layers = 2 * model.shape.num_layers * passes + 1 + learns
+  sent['tensor'] = 2 * (tensor - 1) / tensor * tokens * row_bytes * layers
+  return sent
+
+
+def axes_of(collective, sizes):
+  """The mesh axes over which a group of a collective reaches."""
+  places = np.array(np.unravel_index(collective.groups[0], sizes))
+  return {axis for axis, row in zip(sharding.MESH_AXES, places, strict=True) if len(set(row)) > 1}
+
+
+@pytest.mark.parametrize(('name', 'model', 'sizes'), CASES)
+def test_a_device_is_sent_what_the_method_needs(name, model, sizes):
+  if model is QWEN_MOE and sizes[2] > 1:
+    pytest.skip('an expert sums what it says of a token over `tensor` before the experts are added up')
+  found, needed = costs_of(name, model, sizes), arithmetic(name, model, sizes)
+  tokens = 4 * ROWS * (PROMPT + ENDLESS.max_tokens)  # what the host laid out otherwise may move, too
+  assert found.collective_bytes() <= 1.25 * sum(needed.values()) + tokens
+
+
+@pytest.mark.parametrize(('name', 'model', 'sizes'), CASES)
+def test_no_activation_leaves_its_rows(name, model, sizes):
+  """Over `data` and `fsdp` weights and their gradients are sent, and little else."""
+  of_weights = ('all_gather', 'reduce_scatter', 'psum')
+  other = [
+      x for x in costs_of(name, model, sizes).collectives
+      if axes_of(x, sizes) & set(sharding.ROWS) and not x.op_name.rstrip(')').endswith(of_weights)
+  ]
+  assert sum(x.num_bytes for x in other) < 4 * ROWS * (PROMPT + ENDLESS.max_tokens)
+
+
+def test_a_shard_that_is_done_does_not_wait(monkeypatch):
+  """Slots of a shard are refilled from its own rows, and its loop ends with them."""
+  steps, decode = [], queues.LanguageModel.decode_rows
+
+  def counted(self, params, tokens, positions, cache):
+    shard = jax.lax.axis_index('data')
+    jax.debug.callback(lambda shard: steps.append(int(shard)), shard)
+    return decode(self, params, tokens, positions, cache)
+
+  monkeypatch.setattr(LanguageModel, 'decode_rows', counted)
+  model, mesh = LLAMA.replace(num_layers=1), sharding.make_mesh(data=4, fsdp=1, tensor=1)
+  budgets = jnp.repeat(jnp.array([2, 4, 6, 12]), 4)  # of the rows of each shard
+  prompts, lengths = jnp.full((16, PROMPT), 3, jnp.int32), jnp.full(16, PROMPT, jnp.int32)
+
+  @jax.jit
+  def program(params):
+    return engine.sample(
+        params, model, prompts, lengths, jax.random.key(0), group_size=1, decoding=ENDLESS, num_slots=8,
+        budgets=budgets,
+    )
+
+  with jax.set_mesh(mesh):
+    batch = program(model.init(jax.random.key(0)))
+  jax.effects_barrier()
+  assert batch['action_mask'].sum(axis=1).tolist() == budgets.tolist()
+  counts = [steps.count(shard) for shard in range(4)]
+  assert counts == [2 * 2, 2 * 4, 2 * 6, 2 * 12]  # four rows in two slots
+
+
+@pytest.mark.parametrize(
+    ('prompts', 'num_slots'),
+    [(3, 4), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, 0), (8, 0), (8, 4)))],
+)
+def test_rows_that_do_not_divide_say_the_same(prompts, num_slots):
+  """3 prompts of 4 rows go to 8 devices in pieces or filled up; every row is what one device says."""
+  model, decoding = LLAMA.replace(num_layers=1), dataclasses.replace(ENDLESS, eos_ids=(5, 6, 7, 8))
+  tokens = jnp.arange(prompts * PROMPT).reshape(prompts, PROMPT) % model.vocab_size
+
+  @jax.jit
+  def program(params):
+    rows = engine.sample(
+        params, model, tokens, jnp.full(prompts, PROMPT), jax.random.key(1), group_size=GROUP,
+        decoding=decoding, num_slots=num_slots,
+    )
+    return rows, engine.score(params, model, rows, decoding=decoding, chunk_size=32, packing=PACKING)
+
+  params = jax.jit(model.init)(jax.random.key(0))
+  alone, scores = program(params)
+  mesh = sharding.make_mesh(data=2, fsdp=4, tensor=1)
+  with jax.set_mesh(mesh):
+    together, shared_scores = program(jax.device_put(params, sharding.shardings(params, mesh, AXES)))
+  np.testing.assert_array_equal(together['tokens'], alone['tokens'])
+  close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)
+  jax.tree.map(close, (together, shared_scores), (alone, scores))
+
+
+def test_what_does_not_divide_is_said(caplog):
+  mesh = sharding.make_mesh(data=8, fsdp=1, tensor=1)
+  with jax.set_mesh(mesh):
+    jax.jit(sharding.shard_rows)({'tokens': jnp.ones((30, 5))})
+    jax.jit(lambda batch: sharding.shard_rows(batch))({'tokens': jnp.ones((30, 5))})
+  assert [record.message for record in caplog.records] == [
+      'rows: 30 do not divide over the 8 devices of data x fsdp, some of which will idle; nearest: 24 or 32'
+  ]
