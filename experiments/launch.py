@@ -95,9 +95,11 @@ def _run(arguments, config, argv) -> int:
     from rlx.run.build import build
     from rlx.run.dry_run import dry_run
 
-    _fake_devices(config.mesh)
-    print(dry_run(build(config)))
+    topology = _topology(arguments, config)
+    print(dry_run(build(config), topology))
     return EXIT_DONE
+  if arguments.topology:
+    raise CommandError('--topology only compiles: it goes with --dry_run')
   if not arguments.workdir:
     raise configs.ConfigError('--workdir=DIR is missing: where the run writes, and resumes from')
   from rlx.run import train
@@ -177,6 +179,10 @@ def _parser() -> Parser:
   ).completer = lambda **_: _configs()
   parser.add_argument('--workdir', metavar='DIR', help='where the run writes, and resumes from')
   parser.add_argument('--dry_run', action='store_true', help='print sizes and FLOPs, and run nothing')
+  parser.add_argument(
+      '--topology', metavar='KIND:SIZES', default='',
+      help='with --dry_run: compile for devices that are not here, such as v5p:4x4x4 or h200:8',
+  )
   parser.add_argument('--quiet', action='store_true', help='print errors only')
   commands = parser.add_subparsers(
       title='commands', dest='command', metavar='COMMAND', parser_class=argparse.ArgumentParser
@@ -202,6 +208,18 @@ def use_compilation_cache() -> None:
     cache = Path(os.environ.get('XDG_CACHE_HOME', Path.home() / '.cache')) / 'rlx' / 'compiled'
     jax.config.update('jax_compilation_cache_dir', str(cache))
   jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.5)
+
+
+def _topology(arguments, config):
+  """The devices that a dry run compiles for; None for those that are here, or made up."""
+  if not arguments.topology:
+    _fake_devices(config.mesh)
+    return None
+  from rlx.run import topologies
+
+  topology = topologies.parse(arguments.topology)
+  topologies.prepare(topology)
+  return topology
 
 
 def _fake_devices(mesh) -> None:

@@ -327,19 +327,38 @@ def _products(computations, name: str) -> int:
 
 def _dot_flops(x: Instruction, table: Mapping[str, Instruction]) -> float:
   """2 x (numbers that it gives) x (numbers that are summed for each)."""
-  left = table[x.operands[0]].shapes[0][1]
+  left, right = (table[name].shapes[0][1] for name in x.operands[:2])
+  if x.opcode == 'convolution':  # a TPU's matrix products
+    return 2.0 * math.prod(x.shapes[0][1]) * _summed_by_convolution(x, right)
   found = re.search(r'lhs_contracting_dims=\{([\d,]*)\}', x.rest)
   summed = math.prod(left[int(i)] for i in found[1].split(',') if i) if found else left[-1]
   return 2.0 * math.prod(x.shapes[0][1]) * summed
 
 
+def _summed_by_convolution(x: Instruction, kernel: tuple[int, ...]) -> float:
+  """How many numbers are summed for each: input features, times the places of a window that meet the input.
+
+  A batch of products is written as a window as long as the batch over a dilated input, one place of which is
+  met at a time.
+  """
+  labels = re.search(r'dim_labels=[^_]*_([^-]*)->', x.rest)[1]
+  summed = kernel[labels.index('i')]
+  window = re.search(r'window=\{([^}]*)\}', x.rest)
+  dilated = window is not None and 'dilate' in window[1]
+  spatial = [kernel[i] for i, label in enumerate(labels) if label.isdigit()]
+  return summed * (1 if dilated else math.prod(spatial))
+
+
 def _custom_flops(x: Instruction, table: Mapping[str, Instruction]) -> float:
-  """Of a library's matrix product: [.., n] times [n, ..]; other calls count nothing."""
+  """Of a library's matrix product; other calls count nothing."""
   if not re.search(r'custom_call_target="[^"]*(gemm|matmul|dot)', x.rest, re.IGNORECASE):
     return 0.0
-  left, right = (math.prod(table[name].shapes[0][1]) for name in x.operands[:2])
+  left, right = (table[name].shapes[0][1] for name in x.operands[:2])
+  if found := re.search(r'"lhs_contracting_dimensions":\[([^\]]*)\]', x.rest):
+    summed = math.prod(left[int(i)] for i in re.findall(r'\d+', found[1]))
+    return 2.0 * math.prod(x.shapes[0][1]) * summed
   given = math.prod(x.shapes[0][1])
-  return 2.0 * math.sqrt(left * right * given)  # (m n)(n k)(m k) = (m n k)^2
+  return 2.0 * math.sqrt(math.prod(left) * math.prod(right) * given)  # (m n)(n k)(m k) = (m n k)^2
 
 
 def _collective(x: Instruction, kind: str, times: float) -> Collective:

@@ -3,31 +3,40 @@
 import jax
 
 from rlx import sharding
-from rlx.run import states, train
+from rlx.run import costs, states, topologies, train
 from rlx.run.stages import Run
+from rlx.run.topologies import Topology
+
+ASSUMED = (
+    'times are the longest of computing, memory and links, each at its peak; no row ends early, and every '
+    'row has the width of the longest'
+)
 
 
-def dry_run(run: Run) -> str:
+def dry_run(run: Run, topology: Topology | None = None) -> str:
   """A report in lines: per stage the sizes of the state and of the compiled train step.
 
   The programs are lowered and compiled on abstract values, on as many (possibly fake) devices as the mesh
-  has. FLOPs are the compiler's estimate; it counts the body of a loop once, so that of a decoding loop or
-  of `steps_per_dispatch` steps is a lower bound.
+  has, or for devices that are not here. Loops count as often as they run (`costs.py`).
 
   Args:
     run: from `build`.
+    topology: devices to compile for; those that are here if not given.
+  Raises:
+    ConfigError: the topology has another number of devices than the mesh, or its compiler is not installed.
   """
-  mesh = ' x '.join(f'{axis}={size}' for axis, size in run.mesh.shape.items())
-  lines = [f'mesh        {mesh} ({jax.devices()[0].device_kind}), population {run.population}']
+  mesh = run.mesh if topology is None else topologies.mesh_like(run.mesh, topology)
+  sizes = ' x '.join(f'{axis}={size}' for axis, size in mesh.shape.items())
+  lines = [f'mesh        {sizes} ({mesh.devices.flat[0].device_kind}), population {run.population}']
+  for stage in run.stages:
+    lines.append(f'stage {stage.name!r}: {stage.num_steps} steps')
+    lines += _stage_lines(run, stage, mesh, topology)
+  return '\n'.join(lines if topology is None else [*lines, f'({ASSUMED})'])
+
+
+def _stage_lines(run, stage, mesh, topology) -> list[str]:
   with jax.set_mesh(run.mesh):
-    for stage in run.stages:
-      lines.append(f'stage {stage.name!r}: {stage.num_steps} steps')
-      lines += _stage_lines(run, stage)
-  return '\n'.join(lines)
-
-
-def _stage_lines(run, stage) -> list[str]:
-  state, frozen = states.abstract_state(run, run.stages.index(stage))
+    state, frozen = states.abstract_state(run, run.stages.index(stage))
   place = lambda tree: sharding.state_shardings(tree, run.mesh, stage.axes)
 
   def line(label: str, tree, places) -> str:
@@ -42,19 +51,42 @@ def _stage_lines(run, stage) -> list[str]:
   lines += of_models(frozen, 'frozen, in no checkpoint')
   lines.append(line('optimizer', state.opt_state, place(state.opt_state)))
   lines.append(line('whole state', state, place(state)))
-  for program in train.trace(stage, state, frozen):
-    lines += _program_lines(program.lower().compile())
+  with jax.set_mesh(mesh):  # where nothing may be computed: the devices need not be here
+    traced = train.trace(stage, *(topologies.elsewhere(tree, mesh) for tree in (state, frozen)))
+    platforms = None if topology is None else (topology.machine.platform,)
+    compiled = [program.lower(lowering_platforms=platforms).compile() for program in traced]
+  for index, program in enumerate(compiled):
+    lines += _program_lines(program, index, len(compiled), topology)
   return lines
 
 
-def _program_lines(compiled) -> list[str]:
-  memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
+def _program_lines(compiled, index: int, number: int, topology: Topology | None) -> list[str]:
+  memory, found = compiled.memory_analysis(), costs.read(compiled.as_text())
   peak = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
-  return [
-      f'  {"program: temporaries":<22}{_mib(memory.temp_size_in_bytes)} a device',
-      f'  {"program: in all":<22}{_mib(peak - memory.alias_size_in_bytes)} a device',
-      f'  {"program: FLOPs":<22}at least {cost["flops"] / 1e9:.3f} G (loop bodies counted once)',
+  peak -= memory.alias_size_in_bytes
+  name = 'program' if number == 1 else f'program {index + 1}'
+  sent = {kind: found.collective_bytes(kind) for kind in costs.COLLECTIVES}
+  told = ', '.join(f'{kind} {_mib(size)}' for kind, size in sent.items() if size) or 'none'
+  lines = [
+      f'  {f"{name}: temporaries":<22}{_mib(memory.temp_size_in_bytes)} a device',
+      f'  {f"{name}: in all":<22}{_mib(peak)} a device{_of_memory(peak, topology)}',
+      f'  {f"{name}: FLOPs":<22}{found.flops / 1e9:.3f} G a device',
+      f'  {f"{name}: memory":<22}{_mib(found.num_bytes)} read and written a device',
+      f'  {f"{name}: collectives":<22}{told} received a device',
   ]
+  if topology is not None:
+    seconds = topologies.roofline(found, topology)
+    binding = max(seconds, key=seconds.get)
+    each = ', '.join(f'{what} {time:.3g} s' for what, time in seconds.items())
+    lines.append(f'  {f"{name}: roofline":<22}{seconds[binding]:.3g} s, bound by {binding} ({each})')
+  return lines
+
+
+def _of_memory(peak: float, topology: Topology | None) -> str:
+  if topology is None:
+    return ''
+  share = peak / topology.machine.memory
+  return f', {share:.0%} of {topology.machine.memory / 1e9:.0f} GB' + (': does not fit' if share > 1 else '')
 
 
 def _millions(tree) -> str:
