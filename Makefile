@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 COLABS ?= $(basename $(notdir $(wildcard colabs/*.py)))
 
-.PHONY: demo test test-part test-slow test-parity lint docs colabs
+.PHONY: demo test test-part test-slow test-parity test-accelerators lint docs colabs
 
 # One virtual environment for everything, made once and again when the requirements change.
 $(VENV)/installed: setup.cfg pyproject.toml
@@ -24,19 +24,28 @@ demo: $(VENV)/installed
 # With a flag that halves the time of compiling, where jaxlib knows it. Slow tests learn for long: they run as a
 # user's programs do.
 test: $(VENV)/installed
-	XLA_FLAGS="$$($(BIN)/python tests/xla_flags.py)" $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not parity'
+	XLA_FLAGS="$$($(BIN)/python tests/xla_flags.py)" $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not parity and not accelerators'
 
 # A few minutes of it, for another Python: make test-part PYTHON=python3.13 VENV=.venv-3.13
 test-part: $(VENV)/installed
-	XLA_FLAGS="$$($(BIN)/python tests/xla_flags.py)" $(BIN)/pytest --numprocesses 2 --dist loadfile -m 'not slow and not parity' \
+	XLA_FLAGS="$$($(BIN)/python tests/xla_flags.py)" $(BIN)/pytest --numprocesses 2 --dist loadfile -m 'not slow and not parity and not accelerators' \
 	  tests/test_commands.py tests/test_config.py tests/test_step.py tests/test_types.py tests/losses tests/advantages
 
 test-slow: $(VENV)/installed
-	$(BIN)/pytest -m 'slow and not parity'
+	$(BIN)/pytest -m 'slow and not parity and not accelerators'
 
 # Weights, logits, generation and adapters against transformers and torch.
 test-parity: $(VENV)/installed-parity
 	$(BIN)/pytest -m parity tests/parity
+
+# Programs and kernels compiled for TPUs and GPUs that are not here, by their own compilers (4 GB of packages).
+$(VENV)/installed-accelerators: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable '.[tpu,gpu]'
+	touch $@
+
+test-accelerators: $(VENV)/installed-accelerators
+	JAX_PLATFORMS=cpu TPU_SKIP_MDS_QUERY=1 JAX_DISABLE_MOST_OPTIMIZATIONS=0 \
+	  XLA_FLAGS="--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=0" $(BIN)/pytest -m accelerators tests/accelerators
 
 # The documents as pages, in site/.
 $(VENV)/installed-docs: $(VENV)/installed
