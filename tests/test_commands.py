@@ -53,7 +53,7 @@ def test_what_only_prints_does_not_import_jax(argv):
     (['--confg=x'], "'--confg=x' is not understood; did you mean '--config'?"),
     (['train', '--config=quickstart/arithmetic', '--work_dir=x'], "did you mean '--workdir'?"),
     (['--config=quickstart/arithmetic', 'sweep'], "'sweep' is a command: it comes first"),
-    (['--config=quickstart/arithmetic', 'runs/x'], "not 'runs/x'"),
+    (['--config=quickstart/arithmetic', 'runs/x'], "'runs/x' is none of train"),
     (['--config=quickstart/arithmatic'], "did you mean 'quickstart/arithmetic'?"),
     (['--config=quickstart/arithmetic', '-x'], "'-x' is not understood"),
     (['--config=quickstart/arithmetic', '--config.seed'], 'it is written --config.seed=VALUE'),

@@ -14,6 +14,7 @@ from rlx.engine import speculate
 from rlx.engine.speaker import Speaker
 from rlx.engine.speculate import Drafter, Speculation
 from rlx.envs.text import Task
+from rlx.errors import at_least
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
@@ -170,7 +171,8 @@ def columns_of(problems: Batch, group_size: int) -> Batch:
 
 
 def check_groups(batch_size: int, group_size: int) -> int:
-  """The number of groups in a batch. Raises `ValueError` where they do not fill it."""
+  """The number of groups in a batch. Raises `ValueError` where they do not fill it, or there are none."""
+  at_least(1, batch_size=batch_size, group_size=group_size)
   if batch_size % group_size:
     raise ValueError(
         f'rollout.group_size={group_size} does not divide rollout.batch_size={batch_size}; '
@@ -199,6 +201,7 @@ def solutions(task: Task | Dataset, policy: Speaker, *, batch_size: int) -> Stat
     ValueError: a solution is longer than the actions that are scored.
   """
   check_solutions(task, policy)
+  at_least(1, batch_size=batch_size)
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     del models
