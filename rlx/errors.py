@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 import difflib
 import errno
 import numbers
+import os
 import traceback
 import typing
 from typing import Any
@@ -17,8 +18,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def is_full(error: BaseException) -> bool:
-  """Whether a write failed for want of room: a full disk, a quota, a limit on the size of files."""
-  return isinstance(error, OSError) and error.errno in _FULL
+  """Whether a write failed for want of room: a full disk, a quota, a limit on the size of files.
+
+  Libraries that are not Python's raise errors of their own, with the words of the system in them.
+  """
+  if isinstance(error, OSError):
+    return error.errno in _FULL
+  return any(os.strerror(code) in str(error) for code in _FULL)
 
 
 def at_least(low: float, **values: Any) -> None:

@@ -42,9 +42,9 @@ def held(workdir: Path) -> Iterator[Callable[[], None]]:
   try:
     _refuse_other_machines(path, workdir)
     who = {'host': socket.gethostname(), 'machine': _machine(), 'pid': os.getpid(), 'since': _now()}
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(who).encode(), 0)
     try:
+      os.ftruncate(descriptor, 0)
+      os.pwrite(descriptor, json.dumps(who).encode(), 0)
       yield lambda: os.utime(descriptor)
     finally:
       path.unlink(missing_ok=True)  # while it is held: nobody else's

@@ -36,7 +36,12 @@ def opened(workdir: Path) -> Iterator[Callable[[], None]]:
       _refuse_of_others(workdir)
       workdir.mkdir(parents=True, exist_ok=True)
       touch = stack.enter_context(lock.held(workdir))
-    yield touch
+    try:
+      yield touch
+    except OSError as error:
+      if is_full(error) and error.filename is None:  # of a file that was open
+        error.filename = str(workdir)
+      raise
 
 
 @contextlib.contextmanager
