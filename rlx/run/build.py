@@ -27,6 +27,7 @@ from rlx.data.stream import Streamed
 from rlx.engine.packing import Packing
 from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, in_stage
+from rlx.envs.control.environment import Environment
 from rlx.envs.text import Task
 from rlx.errors import ConfigError, at_least, between
 from rlx.models.heads import RowHead, TokenHead
@@ -104,10 +105,12 @@ def build(config: ConfigDict, given: Mapping[str, Any] = NOTHING) -> Run:
   _check_asked(config, names, [parts for _, parts in built.values()], shared)
   _check_entries(stages)
   _check_models_are_used(models, stages)
+  task = parts['task' if 'task' in config else 'env']()
+  _check_worlds(models, task)
   if log.samples and 'task' not in config:
     raise ConfigError(f'log.samples={log.samples}: a run without texts has none to show; set it to 0')
   run = Run(
-      config=config, task=parts['task' if 'task' in config else 'env'](), mesh=mesh,
+      config=config, task=task, mesh=mesh,
       population=config.population.size, stages=stages, evals=evals,
       checkpoint=call(Checkpointing, config.checkpoint, 'checkpoint'), log=log, trackers=_trackers(log),
   )
@@ -220,6 +223,15 @@ def _check_models_are_used(models: Mapping[str, NamedModel], stages: Iterable[St
   used |= {name for name, one in models.items() if one.model.init is None}
   if unused := sorted(models.keys() - used):
     raise ConfigError(f'config.models has {unused}, which no stage has in trained or slow')
+
+
+def _check_worlds(models: Mapping[str, NamedModel], task: Any) -> None:
+  """Models of other runs see and do what there is to see and to do in this one."""
+  told = lambda x: f'observations {x.observation_shape} and {x.actions}'
+  for name, one in models.items():
+    both = (one.model.made_for, task)
+    if all(isinstance(x, Environment) for x in both) and told(both[0]) != told(both[1]):
+      raise ConfigError(f'config.models.{name} was trained on {told(both[0])}; this run has {told(both[1])}')
 
 
 def _check_held(where: str, trained, slow: Mapping[str, str], models: Mapping[str, NamedModel]) -> None:

@@ -11,6 +11,7 @@ another name.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 import functools
 import inspect
+import typing
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -19,6 +20,8 @@ from rlx import lens
 from rlx.errors import ConfigError, did_you_mean, wanted_instead
 from rlx.names import PACKAGES, resolve
 from rlx.types import StatefulRollout
+
+_OF_MODELS = ('rlx.models.', 'rlx.engine.speaker')  # modules of what models are, and are made into
 
 
 def is_section(value: Any) -> bool:
@@ -112,6 +115,7 @@ def call(
   parts, inside = parts or {}, tuple(dict.fromkeys((*packages, 'rlx')))
   parameters = inspect.signature(function).parameters.values()
   kinds = {p.name: p.kind for p in parameters}
+  annotations = {p.name: p.annotation for p in parameters}
   any_keyword = inspect.Parameter.VAR_KEYWORD in kinds.values()
   positional = [name for name, kind in kinds.items() if kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
   roles = _roles(section, positional, parts, where, function)
@@ -132,6 +136,7 @@ def call(
     if name == 'speakers':
       return {role: parts[model]() for role, model in roles.items()}
     made = parts[roles.get(name, name)]()
+    _check_kind(made, annotations[name], where, function, roles.get(name, name))
     return lens.uncast(made) if roles and isinstance(made, StatefulRollout) else made
 
   known = {*parts, *own, *roles, 'speakers'}
@@ -187,6 +192,18 @@ def bound(value: Mapping, where: str, packages: Iterable[str]) -> Callable:
   require_keys(given.keys(), wanted, where, f'{function.__name__}()')
   _check_types(given, parameters, where)
   return functools.partial(function, **given) if given else function
+
+
+def _check_kind(made: Any, annotation: Any, where: str, function: Callable, name: str) -> None:
+  """Raises `ConfigError` where a model is of another kind than the parameter is annotated with."""
+  is_model = lambda kind: isinstance(kind, type) and kind.__module__.startswith(_OF_MODELS)
+  wanted = typing.get_args(annotation) or (annotation,)
+  if is_model(type(made)) and all(map(is_model, wanted)) and not isinstance(made, wanted):
+    names = ' or '.join(kind.__name__ for kind in wanted)
+    raise ConfigError(
+        f'config.{where}: {function.__name__}() needs a {names}, and {name!r} is a '
+        f'{type(made).__name__}; name another model'
+    )
 
 
 def _check_types(values: Mapping[str, Any], parameters: Iterable[inspect.Parameter], where: str) -> None:
