@@ -168,6 +168,20 @@ def test_files_of_other_names_may_be_there(whole, tmp_path):
   assert digests(tmp_path) == digests(whole)
 
 
+@pytest.mark.parametrize(('config', 'model', 'words'), [
+    ('control/ppo_cartpole', 'value', "unroll() needs a Policy, and 'policy' is a Network"),
+    ('control/mpo_pendulum', 'policy', 'was trained on observations (4,) and Discrete(num=2); this run has'),
+    ('quickstart/arithmetic', 'policy', "needs a Speaker, and 'policy' is a Policy"),
+    ('control/ppo_cartpole', 'polciy', "has no model 'polciy'"),
+])
+def test_a_model_of_another_run_is_of_the_kind_asked_for(config, model, words, whole, tmp_path, capsys):
+  section = f"{{'name': 'run', 'directory': '{whole}', 'model': '{model}'}}"
+  argv = [f'--config={config}:smoke', f'--workdir={tmp_path / "run"}', f'--config.models.policy={section}']
+  assert launch.main(argv) == launch.EXIT_DO_NOT_RETRY
+  error = capsys.readouterr().err
+  assert words in error and error.count('\n') == 1 and not (tmp_path / 'run').exists()
+
+
 # --- a full disk --------------------------------------------------------------------------------------------
 
 
