@@ -17,11 +17,11 @@ from rlx.errors import ConfigError
 from rlx.experiments import launch
 from rlx.run import lock, writers
 
-# Of 4 steps, 2 a dispatch, a checkpoint behind each.
+# Of 4 steps, 2 a dispatch, a checkpoint behind each; over the eight devices of the tests.
 CONFIG = (
-    '--config=control/ppo_cartpole:smoke', '--quiet', '--config.mesh.data=1', '--config.evals={}',
+    '--config=control/ppo_cartpole:smoke', '--quiet', '--config.evals={}', '--config.updates.epochs=1',
     '--config.log.headline=episode/return', '--config.models.policy.hidden=(4,)',
-    '--config.models.value.hidden=(4,)', '--config.updates.epochs=1',
+    '--config.models.value.hidden=(4,)',
 )
 
 
