@@ -85,8 +85,8 @@ def of_run(workdir: str | Path) -> dict[str, Any]:
   if not path.is_file():
     raise ConfigError(f'--workdir={workdir} holds no run (there is no config.json in it)')
   config = read_json(path)
-  if missing := [name for name in ('stages', 'steps', 'log') if name not in config]:
-    raise ConfigError(f'--workdir={workdir}: its config.json is of no run of rlx: it lacks {missing}')
+  if not isinstance(config.get('log'), dict) or 'headline' not in config['log']:
+    raise ConfigError(f'--workdir={workdir}: its config.json is of no run of rlx: it has no log.headline')
   return config
 
 

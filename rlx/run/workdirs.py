@@ -59,7 +59,8 @@ def usable(workdir: Path) -> Iterator[None]:
 def _refuse_of_others(workdir: Path) -> None:
   """Before anything is touched: a run begins where nothing of its own names is, or goes on where one was."""
   if (workdir / 'config.json').exists():
-    configs.of_run(workdir)
+    if not {'stages', 'steps'} <= configs.of_run(workdir).keys():
+      raise ConfigError(f'--workdir={workdir}: its config.json is of no run of rlx: it has no stages, steps')
   elif there := [name for name in _OURS if (workdir / name).exists()]:
     raise ConfigError(
         f'--workdir={workdir} holds {", ".join(there)} and no config.json of a run, so rlx did not make them '

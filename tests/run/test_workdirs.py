@@ -139,7 +139,8 @@ OF_OTHERS = {
     'numbers': {'metrics.jsonl': '{"step": 1, "loss": 2.0}\n'},
     'checkpoints': {'checkpoints/7/weights.bin': 'theirs', 'checkpoints/7.partial/x': 'theirs'},
     'a model': {'config.json': '{"model_type": "llama"}', 'model.safetensors': 'theirs'},
-    'another config': {'config.json': '{', 'metrics.jsonl': ''},
+    'a broken config': {'config.json': '{', 'metrics.jsonl': ''},
+    'another config': {'config.json': '{"log": {"headline": "loss"}}', 'metrics.jsonl': ''},
     'samples': {'samples/step_00000009.jsonl': '{}\n', 'notes.txt': 'theirs'},
     'a folder of that name': {'metrics.jsonl/x': 'theirs'},
 }
