@@ -59,16 +59,7 @@ class Speaker:
       self, params: Params, prompts: jax.Array, prompt_lengths: jax.Array, key: Key, *, group_size: int,
       **how,
   ) -> Batch:
-    """Completions of prompts [P, Tp], `group_size` of each; as `engine.sample.sample`, where `how` stands.
-
-    Raises:
-      ValueError: as there, or all samples of a prompt would be the same.
-    """
-    if group_size > 1 and not self.decoding.temperature:
-      raise ValueError(
-          f'decoding.temperature=0 draws the same completion {group_size} times; a group needs chance: '
-          'set it above 0'
-      )
+    """Completions of prompts [P, Tp], `group_size` of each; as `engine.sample.sample`, where `how` stands."""
     return engine.sample(
         params, self.model, prompts, prompt_lengths, key, group_size=group_size, decoding=self.decoding, **how
     )

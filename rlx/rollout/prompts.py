@@ -128,6 +128,8 @@ def _completions(
     task, policy: Speaker, speculation: Callable[[Models], Speculation | None], *, batch_size, group_size,
     num_slots,
 ) -> StatefulRollout:
+  check_chance(policy, group_size)
+
   def sample(models: Models, prompts: jax.Array, lengths: jax.Array, key: Key) -> Batch:
     return policy.sample(
         models['policy'], prompts, lengths, key, group_size=group_size, num_slots=num_slots,
@@ -179,6 +181,15 @@ def check_groups(batch_size: int, group_size: int) -> int:
         f'the nearest batch size is {max(round(batch_size / group_size), 1) * group_size}'
     )
   return batch_size // group_size
+
+
+def check_chance(policy: Speaker, group_size: int) -> None:
+  """Raises `ValueError` where all samples of a group would be the same, and nothing could be learnt of them."""
+  if group_size > 1 and not policy.decoding.temperature:
+    raise ValueError(
+        f'decoding.temperature=0 draws the same completion {group_size} times; a group needs chance: set it '
+        'above 0'
+    )
 
 
 def check_solutions(task: Task | Dataset, policy: Speaker) -> None:
