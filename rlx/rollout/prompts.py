@@ -184,7 +184,7 @@ def check_groups(batch_size: int, group_size: int) -> int:
 
 
 def check_chance(policy: Speaker, group_size: int) -> None:
-  """Raises `ValueError` where all samples of a group would be the same, and nothing could be learnt of them."""
+  """Raises `ValueError` where all samples of a group would be the same: nothing could be learnt of them."""
   if group_size > 1 and not policy.decoding.temperature:
     raise ValueError(
         f'decoding.temperature=0 draws the same completion {group_size} times; a group needs chance: set it '
