@@ -1,12 +1,14 @@
 """What the commands of `rlx` have in common: exit codes, errors in one line, completion in the shell."""
 
 import argparse
+from collections.abc import Callable, Sequence
 import os
 import sys
 
 from rlx.errors import did_you_mean
 
 EXIT_DONE, EXIT_DO_NOT_RETRY, EXIT_REQUEUE = 0, 2, 75
+EXIT_NOBODY_READS = 128 + 13  # what a shell says of a program that wrote to a closed pipe
 
 
 class CommandError(ValueError):
@@ -24,11 +26,23 @@ class Parser(argparse.ArgumentParser):
     super().__init__(*args, allow_abbrev=False, **options)
     self._free = free
 
+  def add_argument(self, *names, choices: Sequence[str] | None = None, **options):
+    """As there; what is none of the `choices` is told with the nearest."""
+    if choices is None:
+      return super().add_argument(*names, **options)
+    shown = f'{{{",".join(choices)}}}'
+    action = super().add_argument(*names, **{'metavar': shown, **options, 'type': _one_of(choices)})
+    action.completer = lambda **_: choices
+    return action
+
   def parse_known_args(self, args=None, namespace=None):
     words = sys.argv[1:] if args is None else list(args)
     for word in words[:words.index('--')] if '--' in words else words:
       self._check(word)
-    return super().parse_known_args(words, namespace)
+    # Their values may have spaces, which argparse takes for a sign that a word is no option.
+    free = [word for word in words if word.startswith(self._free)] if self._free else []
+    found, rest = super().parse_known_args([word for word in words if word not in free], namespace)
+    return found, [*rest, *free]
 
   def parse_args(self, args=None, namespace=None):
     self.complete()
@@ -44,13 +58,6 @@ class Parser(argparse.ArgumentParser):
   def error(self, message: str):
     raise CommandError(f'{message}; see {self.prog} --help')
 
-  def _check_value(self, action, value) -> None:
-    """Called by argparse with each value of an argument that has choices."""
-    if action.choices is not None and value not in action.choices:
-      hint = did_you_mean(str(value), map(str, action.choices))
-      said = action.option_strings[0] if action.option_strings else action.metavar
-      raise CommandError(f'{said} is one of {", ".join(map(str, action.choices))}, not {value!r}{hint}')
-
   def _check(self, word: str) -> None:
     known = [option for action in self._actions for option in action.option_strings]
     option, equals, _ = word.partition('=')
@@ -60,3 +67,29 @@ class Parser(argparse.ArgumentParser):
     elif option.startswith('--') and option not in known:
       hint = did_you_mean(option, known) or f'; see {self.prog} --help'
       raise CommandError(f'{word!r} is not understood{hint}')
+
+
+def _one_of(choices: Sequence[str]) -> Callable[[str], str]:
+  """A type of arguments: a word that is one of some."""
+
+  def check(word: str) -> str:
+    if word not in choices:
+      hint = did_you_mean(word, choices)
+      raise argparse.ArgumentTypeError(f'{word!r} is none of {", ".join(choices)}{hint}')
+    return word
+
+  return check
+
+
+def positive(word: str) -> int:
+  """A type of arguments: a whole number of at least 1."""
+  if not (word.isdecimal() and int(word)):
+    raise argparse.ArgumentTypeError(f'{word!r} is no whole number of at least 1')
+  return int(word)
+
+
+def natural(word: str) -> int:
+  """A type of arguments: a whole number of at least 0."""
+  if not word.isdecimal():
+    raise argparse.ArgumentTypeError(f'{word!r} is no whole number of at least 0')
+  return int(word)

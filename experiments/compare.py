@@ -53,7 +53,8 @@ def shared_metric(runs: list[str]) -> str:
   """The metric to compare runs by: the headline of one of them, or another evaluation, that all of them have.
 
   Raises:
-    CommandError: they share none, or a directory holds no run.
+    CommandError: they share none.
+    ConfigError: a directory holds no run.
   """
   from rlx.run.writers import read_metrics
 
@@ -71,9 +72,9 @@ def shared_metric(runs: list[str]) -> str:
 
 def _config(run: Path) -> dict:
   """The config of a run."""
-  if not (run / 'config.json').is_file():
-    raise CommandError(f'{run} holds no run (there is no config.json in it)')
-  return json.loads((run / 'config.json').read_text())
+  from rlx import config as configs
+
+  return configs.of_run(run)
 
 
 def read(runs: list[str], metric: str, against: str) -> list[Line]:
@@ -84,7 +85,8 @@ def read(runs: list[str], metric: str, against: str) -> list[Line]:
     metric: such as `eval/episodes/return`.
     against: `train steps`, or a metric whose sum over the run is the horizontal axis, such as `env/steps`.
   Raises:
-    CommandError: a directory holds no run, or a run lacks a metric.
+    CommandError: a run lacks a metric.
+    ConfigError: a directory holds no run.
   """
   groups = {}
   for run in map(Path, runs):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rlx.experiments import evaluate_run
-from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive
 from rlx.experiments.generate import add_model_options, add_sampling_options
 
 
@@ -163,8 +163,8 @@ def _parser() -> Parser:
   parser.add_argument(
       '--prompt', default='', metavar='TEMPLATE', help='e.g. "Question: {question}\\nAnswer:"'
   )
-  parser.add_argument('--problems', type=int, default=0, help='the first so many; 0: all')
-  parser.add_argument('--samples', type=int, default=1, help='a problem')
+  parser.add_argument('--problems', type=natural, default=0, help='the first so many; 0: all')
+  parser.add_argument('--samples', type=positive, default=1, help='a problem')
   parser.add_argument('--k', default='1', metavar='K,K', help='for pass@k and majority@k')
   parser.add_argument('--reward', required=True, metavar='FUNCTION', help='rlx.rewards.math.math_answer')
   parser.add_argument('--reward_argument', action='append', default=[], metavar='NAME=VALUE')
@@ -173,7 +173,7 @@ def _parser() -> Parser:
       help='text -> the answer that votes, or None, for majority@k: rlx.rewards.math.final_answer',
   )
   parser.add_argument('--timeout_seconds', type=float, default=10.0, help='for one call of the function')
-  parser.add_argument('--workers', type=int, default=2, help='processes that score')
-  parser.add_argument('--batch_size', type=int, default=16, help='problems in one program')
+  parser.add_argument('--workers', type=positive, default=2, help='processes that score')
+  parser.add_argument('--batch_size', type=positive, default=16, help='problems in one program')
   parser.add_argument('--output', metavar='FILE', help='JSONL with every sample')
   return parser

@@ -6,7 +6,7 @@ Of language a Hugging Face directory; of control the parameters, and the policy 
 from pathlib import Path
 
 from rlx.experiments import look
-from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural
 
 
 def main(argv: list[str]) -> int:
@@ -41,5 +41,5 @@ def _parser() -> Parser:
   )
   look.add_run_options(parser)
   parser.add_argument('--output', required=True, metavar='DIR')
-  parser.add_argument('--member', type=int, default=0, metavar='I', help='of a population, for control')
+  parser.add_argument('--member', type=natural, default=0, metavar='I', help='of a population, for control')
   return parser

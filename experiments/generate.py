@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive
 
 
 def main(argv: list[str]) -> int:
@@ -43,7 +43,7 @@ def _parser() -> Parser:
   add_model_options(parser)
   add_sampling_options(parser, max_tokens=128, temperature=0.0)
   parser.add_argument('--prompt', action='append', metavar='TEXT', help='may be repeated')
-  parser.add_argument('--samples', type=int, default=1, help='completions a prompt')
+  parser.add_argument('--samples', type=positive, default=1, help='completions a prompt')
   parser.add_argument('--json', action='store_true', help='a JSON line a completion, with its tokens')
   return parser
 
@@ -52,7 +52,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
   """Which model, and how prompts reach it."""
   parser.add_argument('--model', required=True, metavar='DIR', help='a Hugging Face directory')
   parser.add_argument('--adapter', metavar='DIR', help='a PEFT directory of adapters of this model')
-  parser.add_argument('--context_length', type=int, default=0, help="tokens; 0: the model's own")
+  parser.add_argument('--context_length', type=natural, default=0, help="tokens; 0: the model's own")
   parser.add_argument('--dtype', default='float32', choices=['float32', 'bfloat16'])
   parser.add_argument('--chat', action='store_true', help="put prompts into the model's chat template")
   parser.add_argument('--system', default='', metavar='TEXT', help='system message, with --chat')
@@ -60,8 +60,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int, temperature: float) -> None:
   """How completions are drawn."""
-  parser.add_argument('--max_tokens', type=int, default=max_tokens, help=f'{max_tokens} by default')
+  parser.add_argument('--max_tokens', type=positive, default=max_tokens, help=f'{max_tokens} by default')
   parser.add_argument('--temperature', type=float, default=temperature, help='0 is greedy')
-  parser.add_argument('--top_k', type=int, default=0, help='0 is off')
+  parser.add_argument('--top_k', type=natural, default=0, help='0 is off')
   parser.add_argument('--top_p', type=float, default=1.0, help='1 is off')
   parser.add_argument('--seed', type=int, default=0)

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import itertools
 import json
 from pathlib import Path
-import sys
 from typing import Any
 
 from rlx.data.rows import read_rows
 from rlx.data.tokenizer import INSTALL
-from rlx.experiments.commands import Parser
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive
 
 END_OF_TEXT, TURN_START, TURN_END = SPECIAL = ('<|endoftext|>', '<|im_start|>', '<|im_end|>')
 CHATML = (
@@ -36,14 +35,13 @@ _SPLIT = (
 
 
 def main(argv: Sequence[str]) -> int:
-  """Runs a command line; returns the exit code: 0, or 2 for a wrong one."""
+  """Runs the command; returns the exit code."""
   arguments = vars(_parser().parse_args(argv))
   try:
     print(init_model(arguments.pop('text'), arguments.pop('output'), **arguments))
   except ValueError as error:
-    print(f'rlx init-model: {error}', file=sys.stderr)
-    return 2
-  return 0
+    raise CommandError(error) from error
+  return EXIT_DONE
 
 
 def _parser() -> Parser:
@@ -57,15 +55,15 @@ def _parser() -> Parser:
       help='to train the tokenizer on: plain text, or .jsonl of which all strings count; may be repeated')
   add('--output', required=True, metavar='DIR', default=argparse.SUPPRESS, help='new, or empty')
   add('--family', default='qwen2', choices=FAMILIES, help='the architecture')
-  add('--vocab_size', type=int, default=512, help='tokens at most, special ones included')
-  add('--layers', type=int, default=4, help='blocks')
-  add('--width', type=int, default=128, help='size of the residual stream')
-  add('--heads', type=int, default=4, help='query heads')
-  add('--kv_heads', type=int, default=0, help='key and value heads; 0 for as many as heads')
-  add('--mlp_size', type=int, default=512, help='hidden units of the feed-forward part, or of each expert')
-  add('--context_length', type=int, default=1024, help='the longest row, in tokens')
+  add('--vocab_size', type=positive, default=512, help='tokens at most, special ones included')
+  add('--layers', type=positive, default=4, help='blocks')
+  add('--width', type=positive, default=128, help='size of the residual stream')
+  add('--heads', type=positive, default=4, help='query heads')
+  add('--kv_heads', type=natural, default=0, help='key and value heads; 0 for as many as heads')
+  add('--mlp_size', type=positive, default=512, help='hidden units of the MLP, or of each expert')
+  add('--context_length', type=positive, default=1024, help='the longest row, in tokens')
   add('--chat_template', default='chatml', choices=('chatml', 'none'), help='how conversations are written')
-  add('--seed', type=int, default=0, help='of the weights')
+  add('--seed', type=natural, default=0, help='of the weights')
   add('--dtype', default='float32', choices=('float32', 'bfloat16'), help='of the weights')
   return parser
 
@@ -274,7 +272,3 @@ def write_tokenizer(directory: Path, tokenizer, *, context_length: int, chat_tem
     (directory / name).write_text(json.dumps(settings, indent=2) + '\n')
   if chat_template == 'chatml':
     (directory / 'chat_template.jinja').write_text(CHATML)
-
-
-if __name__ == '__main__':
-  sys.exit(main(sys.argv[1:]))

@@ -8,8 +8,9 @@ say what there is. Each has `--help`, and is a module of this folder with a `mai
 
 The working folder is on the module path, so that a config can name functions of yours.
 
-Exit codes: 0 done; 75 stopped by a signal and saved, start the same command again; 2 the command or the
-config is wrong, do not retry. Anything else is a crash.
+Exit codes: 0 done; 75 stopped by a signal, or for want of room on the disk, and saved: start the same command
+again; 2 the command or the config is wrong, or another process is at work in the workdir: do not retry; 141
+nobody reads what is printed (`rlx list | head`). Anything else is a crash.
 """
 
 import argparse
@@ -19,9 +20,16 @@ from pathlib import Path
 import sys
 
 import rlx
-from rlx.errors import ConfigError, did_you_mean
+from rlx.errors import ConfigError, did_you_mean, is_full
 from rlx.experiments import catalogue, look
-from rlx.experiments.commands import EXIT_DO_NOT_RETRY, EXIT_DONE, EXIT_REQUEUE, CommandError, Parser
+from rlx.experiments.commands import (
+  EXIT_DO_NOT_RETRY,
+  EXIT_DONE,
+  EXIT_NOBODY_READS,
+  EXIT_REQUEUE,
+  CommandError,
+  Parser,
+)
 
 # Modules of experiments/, whose first line says what they do.
 COMMANDS = (
@@ -29,6 +37,8 @@ COMMANDS = (
     'list', 'show',
 )
 WITHOUT_JAX = ('list', 'show')
+# What the system says of paths that cannot be read or written.
+_OF_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,10 +50,33 @@ def main(argv: list[str] | None = None) -> int:
   if '_ARGCOMPLETE' in os.environ:
     argv = _line_to_complete()
   try:
-    return _command(argv)
+    code = _command(argv)
+    sys.stdout.flush()  # here, and not when Python ends, where nobody could catch what it says
+    return code
   except (ConfigError, CommandError) as error:
-    print(f'rlx: {error}', file=sys.stderr)
-    return EXIT_DO_NOT_RETRY
+    return _told(error, EXIT_DO_NOT_RETRY)
+  except BrokenPipeError:  # of `rlx .. | head`
+    _silence(sys.stdout)
+    return EXIT_NOBODY_READS
+  except OSError as error:
+    if not is_full(error):
+      raise
+    where = f' ({error.filename})' if error.filename else ''
+    return _told(f'{error.strerror}{where}; once there is room, the same command goes on', EXIT_REQUEUE)
+
+
+def _told(error: object, code: int) -> int:
+  """An error in one line, and its exit code."""
+  print('rlx:', ' '.join(str(error).split('\n')), file=sys.stderr)
+  return code
+
+
+def _silence(stream) -> None:
+  """What is left to be written to a stream goes nowhere."""
+  try:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+  except (OSError, ValueError):  # no file is behind it
+    return
 
 
 def _command(argv: list[str]) -> int:
@@ -56,7 +89,10 @@ def _command(argv: list[str]) -> int:
     raise CommandError(f'there is no command {name!r}{hint}')
   if name not in WITHOUT_JAX:
     use_compilation_cache()
-  return importlib.import_module(_module(name)).main(rest)
+  try:
+    return importlib.import_module(_module(name)).main(rest)
+  except _OF_PATHS as error:
+    raise CommandError(f'{error.filename}: {error.strerror}') from error
 
 
 def _module(command: str) -> str:
@@ -109,8 +145,7 @@ def _run(arguments, config, argv) -> int:
   try:
     outcome = train.train(config, arguments.workdir, quiet=arguments.quiet, command=command)
   except train.NonFiniteError as error:
-    print(f'rlx: {error}', file=sys.stderr)
-    return EXIT_DO_NOT_RETRY
+    return _told(error, EXIT_DO_NOT_RETRY)
   if not outcome.finished:
     if not arguments.quiet:
       print(f'stopped and saved at step {outcome.step}; the same command goes on from there')
@@ -129,8 +164,9 @@ def _next(config, arguments) -> str:
   on_host = 'reward' in config and config.reward.name == 'host'
   workdir, begin = arguments.workdir, f'rlx --config={arguments.config} --workdir={arguments.workdir}'
   lines = [f'{begin}-seeds {"--config.seed=1" if on_host else "--config.population.size=4"}']
-  rates = [(key, x) for key, x in flat(config.optimizer) if 'learning_rate' in key and isinstance(x, float)]
-  lines += [f'{begin}-lr --config.optimizer.{key}={rate / 2:g}' for key, rate in rates[:1]]
+  rates = [(key, x) for key, x in flat(config) if 'learning_rate' in key and isinstance(x, float)]
+  rates.sort(key=lambda rate: not rate[0].startswith('optimizer.'))  # before those of stages and learners
+  lines += [f'{begin}-lr --config.{key}={rate / 2:g}' for key, rate in rates[:1]]
   return 'next  ' + '\n      '.join([*lines, f'tensorboard --logdir={workdir}/tensorboard'])
 
 
@@ -171,7 +207,8 @@ def _parser() -> Parser:
   parser = Parser(
       prog='rlx', free=('--config.',), formatter_class=argparse.RawDescriptionHelpFormatter,
       description='Train from a config. Any value of it can be set: --config.algorithm.clip_high=0.28',
-      epilog='Exit codes: 0 done, 75 stopped and saved (start it again), 2 wrong input (do not).',
+      epilog=f'{_commands()}\n\n'
+      'Exit codes: 0 done, 75 stopped and saved (start it again), 2 wrong input (do not).',
   )
   parser.add_argument('--version', action='version', version=f'rlx {rlx.__version__}')
   parser.add_argument(
@@ -184,14 +221,18 @@ def _parser() -> Parser:
       help='with --dry_run: compile for devices that are not here, such as v5p:4x4x4 or h200:8',
   )
   parser.add_argument('--quiet', action='store_true', help='print errors only')
-  commands = parser.add_subparsers(
-      title='commands', dest='command', metavar='COMMAND', parser_class=argparse.ArgumentParser
+  parser.add_argument(
+      'command', nargs='?', choices=('train', *COMMANDS), metavar='COMMAND', help=argparse.SUPPRESS
   )
-  commands.add_parser('train', help='a config becomes a run; `rlx --config=..` is short for it')
-  for name in COMMANDS:
-    source = Path(__file__).with_name(f'{_module(name).rpartition(".")[2]}.py')
-    commands.add_parser(name, help=catalogue.what(catalogue.docstring(source)))
   return parser
+
+
+def _commands() -> str:
+  """A line for each command."""
+  source = lambda name: Path(__file__).with_name(f'{_module(name).rpartition(".")[2]}.py')
+  lines = {'train': 'a config becomes a run; `rlx --config=..` is short for it'}
+  lines |= {name: catalogue.what(catalogue.docstring(source(name))) for name in COMMANDS}
+  return 'commands:\n' + '\n'.join(f'  {name:<14}{what}' for name, what in lines.items())
 
 
 def _configs() -> list[str]:

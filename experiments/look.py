@@ -3,13 +3,13 @@
 import argparse
 from collections.abc import Sequence
 
-from rlx.experiments.commands import CommandError, Parser
+from rlx.experiments.commands import CommandError, Parser, natural
 
 
 def add_run_options(parser: Parser) -> None:
   """Which run, and when."""
   parser.add_argument('--workdir', required=True, metavar='DIR', help='of the run, at work or finished')
-  parser.add_argument('--step', type=int, metavar='N', help='of the checkpoint; by default the newest')
+  parser.add_argument('--step', type=natural, metavar='N', help='of the checkpoint; by default the newest')
 
 
 def parse(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, list[tuple[str, str]]]:

@@ -5,9 +5,8 @@ at its best), or `replay` (what the replay store of a run remembers). In D4RL's 
 of a run that was stopped early, *medium-replay* is `replay` of it, *expert* is `sampled` of a finished one.
 """
 
-from pathlib import Path
 
-from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, positive
 
 SOURCES = ('random', 'sampled', 'mode', 'replay')
 
@@ -44,10 +43,9 @@ def _run(arguments):
   if arguments.config:
     config = configs.load(arguments.config)
   else:
-    path = Path(arguments.workdir) / 'config.json'
-    if not path.is_file():
-      raise CommandError(f'--workdir={arguments.workdir} holds no run (there is no config.json in it)')
-    config = configs.load(str(path))
+    from rlx.run.opened import config_of
+
+    config = config_of(arguments.workdir)
   if 'env' not in config:
     raise ConfigError('the config has no section env: transitions are of a control environment')
   return build(config)
@@ -61,8 +59,6 @@ def _dataset(arguments, run):
   from rlx.run import train
 
   numbers = dict(num_envs=arguments.num_envs, num_steps=arguments.num_steps)
-  if min(numbers.values()) < 1:
-    raise CommandError(f'--num_envs={arguments.num_envs} --num_steps={arguments.num_steps}: at least 1 each')
   env, key = run.task, jax.random.key(arguments.seed)
   if arguments.source == 'random':
     return datasets.roll_out(env, datasets.random_actions(env), key, **numbers), None
@@ -115,8 +111,8 @@ def _parser() -> Parser:
   parser.add_argument('--config', metavar='FILE[:ARG]', help='a config with the environment, for random')
   parser.add_argument('--workdir', metavar='DIR', help='of a run; its newest checkpoint is taken')
   parser.add_argument('--source', choices=SOURCES, required=True)
-  parser.add_argument('--num_envs', type=int, default=16, help='streams of episodes')
-  parser.add_argument('--num_steps', type=int, default=1000, help='of each stream')
+  parser.add_argument('--num_envs', type=positive, default=16, help='streams of episodes')
+  parser.add_argument('--num_steps', type=positive, default=1000, help='of each stream')
   parser.add_argument('--seed', type=int, default=0)
   parser.add_argument('--output', required=True, metavar='FILE', help='an .npz file')
   return parser

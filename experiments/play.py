@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rlx.experiments import look
-from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive
 
 PAUSE = 8  # frames that the last picture of an episode stays
 
@@ -14,8 +14,6 @@ PAUSE = 8  # frames that the last picture of an episode stays
 def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
   arguments, overrides = look.parse(_parser(), argv)
-  if min(arguments.episodes, arguments.max_steps, arguments.fps) < 1:
-    raise CommandError('--episodes, --max_steps and --fps are at least 1')
   from rlx import config as configs
   from rlx.envs.control.environment import Environment
   from rlx.run.opened import config_of, open_run
@@ -116,11 +114,11 @@ def _parser() -> Parser:
       'transcripts of a run on language. Any value of the config can be set, such as --config.env.max_steps.',
   )
   look.add_run_options(parser)
-  parser.add_argument('--episodes', type=int, default=3, metavar='N', help='3 by default')
+  parser.add_argument('--episodes', type=positive, default=3, metavar='N', help='3 by default')
   parser.add_argument('--output', metavar='FILE.gif', help='by default play.gif in the workdir')
   parser.add_argument('--model', default='policy', metavar='NAME', help='of the run, policy by default')
-  parser.add_argument('--member', type=int, default=0, metavar='I', help='of a population')
-  parser.add_argument('--max_steps', type=int, default=500, help='of an episode, if it does not end before')
+  parser.add_argument('--member', type=natural, default=0, metavar='I', help='of a population')
+  parser.add_argument('--max_steps', type=positive, default=500, help='of an episode that does not end')
   parser.add_argument('--seed', type=int, default=0, help='of the starts; 0, that of the evaluations')
-  parser.add_argument('--fps', type=int, default=25, help='pictures a second')
+  parser.add_argument('--fps', type=positive, default=25, help='pictures a second')
   return parser

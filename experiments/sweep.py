@@ -19,7 +19,7 @@ from pathlib import Path
 import statistics
 import time
 
-from rlx.experiments.commands import EXIT_DONE, EXIT_REQUEUE, CommandError, Parser
+from rlx.experiments.commands import EXIT_DONE, EXIT_REQUEUE, CommandError, Parser, natural, positive
 from rlx.experiments.launch import main as launch
 
 JOURNAL, TABLE, FACTORS = 'sweep.journal', 'trials.tsv', 'factors.md'
@@ -281,15 +281,15 @@ def _parser() -> Parser:
   )
   parser.add_argument('--config', required=True, metavar='FILE[:ARG]', help='as for rlx')
   parser.add_argument('--workdir', required=True, metavar='DIR', help='of the sweep; trials lie in it')
-  parser.add_argument('--trials', type=int, default=16, help='how many in all')
-  parser.add_argument('--jobs', type=int, default=1, help='how many at a time')
+  parser.add_argument('--trials', type=positive, default=16, help='how many in all')
+  parser.add_argument('--jobs', type=positive, default=1, help='how many at a time')
   parser.add_argument('--sampler', choices=('tpe', 'random', 'grid'), default='tpe')
   parser.add_argument('--metric', default='', help='its last value is what counts; default: log.headline')
   parser.add_argument('--minimize', action='store_true', help='less is better')
-  parser.add_argument('--seed', type=int, default=0, help='of the choices')
+  parser.add_argument('--seed', type=natural, default=0, help='of the choices')
   parser.add_argument(
       '--cluster', choices=('local', 'slurm', 'here'), default='local',
       help='where trials run: in processes on this machine, as Slurm jobs, or in this process',
   )
-  parser.add_argument('--timeout_minutes', type=int, default=24 * 60, help='of a job; it is sent again')
+  parser.add_argument('--timeout_minutes', type=positive, default=24 * 60, help='of a job; it is sent again')
   return parser

@@ -46,9 +46,15 @@ class Talker:
     )
 
   def encode(self, prompt: str | list[dict], *, chat: bool, system: str = '') -> list[int]:
-    """Tokens of a prompt: as it stands, or as a user's message in the model's chat template."""
+    """Tokens of a prompt: as it stands, or as a user's message in the model's chat template.
+
+    Raises:
+      ValueError: there are none.
+    """
     if isinstance(prompt, str) and not chat:
-      return self.tokenizer.encode(prompt, special=True)
+      if tokens := self.tokenizer.encode(prompt, special=True):
+        return tokens
+      raise ValueError(f'the prompt {prompt!r} has no tokens, and something has to come first')
     messages = [{'role': 'user', 'content': prompt}] if isinstance(prompt, str) else list(prompt)
     if system:
       messages.insert(0, {'role': 'system', 'content': system})

@@ -4,7 +4,7 @@ A config is the record of a result. Its sections are calls (`run/parts.py`).
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import importlib.util
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from rlx.errors import ConfigError, did_you_mean
+from rlx.errors import ConfigError, did_you_mean, raised
 from rlx.names import modules
 
 __all__ = [
@@ -28,18 +28,51 @@ def load(path: str) -> ConfigDict:
   A run keeps one as well: `runs/x/config.json`.
 
   Raises:
-    ConfigError: there is no such config, or its file has no `get_config`.
+    ConfigError: there is no such config, or its file fails, or makes none.
   """
   name, _, argument = path.partition(':')
   filename = find(name)
   if filename.suffix == '.json':
-    return ConfigDict(_with_tuples(json.loads(filename.read_text()))).lock()
+    return ConfigDict(_with_tuples(read_json(filename))).lock()
+  try:
+    config = _get_config(filename)(argument)
+  except ConfigError:
+    raise
+  except (Exception, SystemExit) as error:  # of whatever kind: it is the user's program
+    raise ConfigError(f'--config={name} fails: {raised(error)}') from error
+  if not isinstance(config, ConfigDict):
+    raise ConfigError(
+        f'--config={name}: get_config() returns {type(config).__name__}; it returns a ConfigDict of '
+        'ml_collections'
+    )
+  return config.lock()
+
+
+def _get_config(filename: Path) -> Callable[[str], ConfigDict]:
+  """The function of a config file."""
   spec = importlib.util.spec_from_file_location('rlx_config', filename)
+  if spec is None:
+    raise ConfigError(f'--config={filename} is neither a .py nor a .json file')
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
-  if not hasattr(module, 'get_config'):
-    raise ConfigError(f'--config={name} defines no get_config(arg)')
-  return module.get_config(argument).lock()
+  if not callable(getattr(module, 'get_config', None)):
+    raise ConfigError(f'--config={filename} defines no get_config(arg)')
+  return module.get_config
+
+
+def read_json(path: Path) -> dict[str, Any]:
+  """A config that was kept as JSON.
+
+  Raises:
+    ConfigError: it cannot be read, or is something else.
+  """
+  try:
+    tree = json.loads(path.read_bytes())
+  except (OSError, ValueError) as error:
+    raise ConfigError(f'{path} cannot be read as JSON: {error}') from error
+  if not isinstance(tree, dict):
+    raise ConfigError(f'{path} holds {type(tree).__name__}; a config is an object')
+  return tree
 
 
 def of_run(workdir: str | Path) -> dict[str, Any]:
@@ -51,7 +84,10 @@ def of_run(workdir: str | Path) -> dict[str, Any]:
   path = Path(workdir) / 'config.json'
   if not path.is_file():
     raise ConfigError(f'--workdir={workdir} holds no run (there is no config.json in it)')
-  return json.loads(path.read_text())
+  config = read_json(path)
+  if not isinstance(config.get('log'), dict) or 'headline' not in config['log']:
+    raise ConfigError(f'--workdir={workdir}: its config.json is of no run of rlx: it has no log.headline')
+  return config
 
 
 def find(name: str) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 import re
 from typing import Any
 
-from rlx.errors import ConfigError, did_you_mean
+from rlx.errors import ConfigError, did_you_mean, raised
 
 # Where the short names of a section are looked up; those of others below `rlx`.
 PACKAGES = {
@@ -40,6 +40,8 @@ def resolve(name: str, *packages: str) -> Callable:
   Raises:
     ConfigError: there is no such module or function, or there are several.
   """
+  if not (isinstance(name, str) and all(map(str.isidentifier, name.partition(':')[0].split('.')))):
+    raise ConfigError(f'name={name!r} cannot be the name of a function')
   project, colon, what = name.partition(':')
   if colon:
     function = resolve(f'from_{project}', *packages)
@@ -89,6 +91,10 @@ def _exactly(path: str) -> Callable | None:
       if not module_name.startswith(error.name or ''):
         raise  # the module is there, and imports something that is not
       continue
+    except Exception as error:
+      if module_name.startswith('rlx.'):
+        raise
+      raise ConfigError(f'{module_name} cannot be imported: {raised(error)}') from error
     if callable(found := getattr(module, function, None)):
       return found
   return None

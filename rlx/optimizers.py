@@ -10,6 +10,8 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 import optax
 
+from rlx.errors import at_least, between
+
 
 def adamw(
     *,
@@ -35,7 +37,14 @@ def adamw(
     eps: added to the root of the second moment.
     weight_decay: decoupled, times the learning rate.
     clip_norm: the largest global norm of a gradient.
+  Raises:
+    ValueError: a number is out of its range.
   """
+  _check_adam(learning_rate=learning_rate, b1=b1, b2=b2, eps=eps)
+  at_least(0, warmup_steps=warmup_steps, decay_steps=decay_steps, weight_decay=weight_decay)
+  between(0, 1, final_fraction=final_fraction)
+  if not clip_norm > 0:
+    raise ValueError(f'clip_norm={clip_norm}: above 0, and large for none')
   schedule = optax.join_schedules(
       [
           optax.linear_schedule(0.0, learning_rate, max(warmup_steps, 1)),
@@ -58,8 +67,17 @@ def adam(*, learning_rate: float, b1: float, b2: float, eps: float) -> optax.Gra
     b1: decay of the first moment.
     b2: decay of the second moment.
     eps: added to the root of the second moment.
+  Raises:
+    ValueError: a number is out of its range.
   """
+  _check_adam(learning_rate=learning_rate, b1=b1, b2=b2, eps=eps)
   return optax.adam(learning_rate, b1=b1, b2=b2, eps=eps)
+
+
+def _check_adam(*, b1: float, b2: float, **others: float) -> None:
+  at_least(0, **others)
+  if not (0 <= b1 < 1 and 0 <= b2 < 1):
+    raise ValueError(f'b1={b1}, b2={b2}: from 0 to below 1 each')
 
 
 def per_model(**models: optax.GradientTransformation) -> optax.GradientTransformation:
@@ -101,8 +119,6 @@ def adam_per_model(
   learning_rates, periods = dict(learning_rates), dict(periods)
   if learning_rates.keys() != periods.keys():
     raise ValueError(f'learning_rates has {sorted(learning_rates)}, periods {sorted(periods)}: name the same')
-  if any(period < 1 for period in periods.values()):
-    raise ValueError(f'periods={periods}: at least 1 each')
   one = lambda rate: adam(learning_rate=rate, b1=b1, b2=b2, eps=eps)
   return per_model(**{n: every(one(rate), period=periods[n]) for n, rate in learning_rates.items()})
 
@@ -114,6 +130,7 @@ def every(optimizer: optax.GradientTransformation, *, period: int) -> optax.Grad
     optimizer: in a config, a section of its own.
     period: n, in updates.
   """
+  at_least(1, period=period)
   return optax.conditionally_mask(optimizer, lambda count: (count + 1) % period == 0)
 
 

@@ -1,5 +1,6 @@
 """The command line as it is typed: help, what there is, and mistakes that are told in one line."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 from rlx import config, names
+from rlx.experiments import launch
 from rlx.experiments import list as listing
 from rlx.experiments.launch import COMMANDS, main
 
@@ -53,7 +55,7 @@ def test_what_only_prints_does_not_import_jax(argv):
     (['--confg=x'], "'--confg=x' is not understood; did you mean '--config'?"),
     (['train', '--config=quickstart/arithmetic', '--work_dir=x'], "did you mean '--workdir'?"),
     (['--config=quickstart/arithmetic', 'sweep'], "'sweep' is a command: it comes first"),
-    (['--config=quickstart/arithmetic', 'runs/x'], "not 'runs/x'"),
+    (['--config=quickstart/arithmetic', 'runs/x'], "'runs/x' is none of train"),
     (['--config=quickstart/arithmatic'], "did you mean 'quickstart/arithmetic'?"),
     (['--config=quickstart/arithmetic', '-x'], "'-x' is not understood"),
     (['--config=quickstart/arithmetic', '--config.seed'], 'it is written --config.seed=VALUE'),
@@ -64,6 +66,7 @@ def test_what_only_prints_does_not_import_jax(argv):
     (['generate', '--model=x', '--colour=red'], "'--colour=red' is not understood; see rlx generate --help"),
     (['list', 'algorithm'], "did you mean 'algorithms'?"),
     (['list', 'configs', 'nothing like it'], "none of them has 'nothing like it'"),
+    (['--config=quickstart/arithmetic', "--config.reward={'name': 'a', 'b': 1}"], '--workdir=DIR is missing'),
     (['show', 'grop'], "'grop' is no config, and no function of rlx; did you mean 'grpo'?"),
     (['show', 'completions'], 'latent.completions, nucleus.completions, prompts.completions'),
     (['show', 'nobody.of.this_name'], "no package 'nobody' is installed"),
@@ -133,6 +136,32 @@ def test_configs_of_the_working_folder_import_from_it(folder, capsys):
   (folder / 'of_a_user/x.py').write_text(f'from of_a_user import rewards\nfrom {parent} import get_config\n')
   assert main(['--config=of_a_user/x:smoke']) == 2
   assert '--workdir=DIR is missing' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('argv', [['list', 'algorithms'], ['show', 'quickstart/arithmetic']])
+def test_a_reader_that_goes_away_is_told_nothing(argv):
+  """As `rlx list | head -1` does, but surely before the command writes."""
+  reads, writes = os.pipe()
+  os.close(reads)
+  command = [sys.executable, '-m', 'rlx.experiments.launch', *argv]
+  ended = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, check=False)
+  os.close(writes)
+  assert not ended.stderr and ended.returncode == 141
+
+
+@pytest.mark.parametrize('name, rate', [
+    ('quickstart/arithmetic', 'optimizer.learning_rate'),
+    ('control/mpo_pendulum', 'optimizer.learning_rates.critic'),  # an optimizer for each model
+    ('control/two_players', 'learners.first.optimizer.learning_rate'),  # one for each learner
+    ('stages/judge_arithmetic', 'label.optimizer.learning_rate'),
+])
+def test_what_to_try_next_is_there_to_be_set(name, rate):
+  values = config.load(f'{name}:smoke')
+  lines = launch._next(values, argparse.Namespace(config=name, workdir='run')).splitlines()
+  (line,) = [line for line in lines if 'run-lr' in line]
+  override = line.split('--config.')[-1]
+  assert override.startswith(rate)
+  config.override(values, *override.split('='))
 
 
 @pytest.mark.parametrize('line, answers', [

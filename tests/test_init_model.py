@@ -11,7 +11,8 @@ import pytest
 
 from rlx.data import tokenizer as tokenizers
 from rlx.experiments import init_model as module
-from rlx.experiments.init_model import FAMILIES, init_model, main, train_tokenizer
+from rlx.experiments.init_model import FAMILIES, init_model, train_tokenizer
+from rlx.experiments.launch import main
 from rlx.models import hf, transformer
 
 ROOT = Path(__file__).parent.parent
@@ -107,8 +108,8 @@ def test_the_same_arguments_write_the_same_bytes(text, directory, tmp_path):
   """In another process: hashes of strings differ there."""
   arguments = [f'--{name}={value}' for name, value in sizes('qwen2').items()]
   again = tmp_path / 'again'
-  command = [sys.executable, '-m', 'rlx.experiments.init_model', f'--text={text}', f'--output={again}']
-  subprocess.run([*command, *arguments], check=True, capture_output=True, cwd=ROOT)
+  command = [sys.executable, '-m', 'rlx.experiments.launch', 'init-model', f'--output={again}']
+  subprocess.run([*command, f'--text={text}', *arguments], check=True, capture_output=True, cwd=ROOT)
   for path in directory.iterdir():
     assert path.read_bytes() == (again / path.name).read_bytes(), path.name
 
@@ -152,11 +153,11 @@ def test_sizes_that_do_not_fit_are_refused_and_nothing_is_written(text, tmp_path
 
 def test_a_directory_that_holds_something_is_left_alone(text, tmp_path, capsys):
   (tmp_path / 'notes').write_text('mine')
-  assert main([f'--text={text}', f'--output={tmp_path}']) == 2
+  assert main(['init-model', f'--text={text}', f'--output={tmp_path}']) == 2
   error = capsys.readouterr().err
-  assert error.startswith(f'rlx init-model: {tmp_path} is there and not empty') and error.count('\n') == 1
+  assert error.startswith(f'rlx: {tmp_path} is there and not empty') and error.count('\n') == 1
   assert [path.name for path in tmp_path.iterdir()] == ['notes']
-  assert main([f'--text={text}', f'--output={tmp_path / "notes"}']) == 2
+  assert main(['init-model', f'--text={text}', f'--output={tmp_path / "notes"}']) == 2
 
 
 @pytest.mark.parametrize(('name', 'content'), [('none.txt', None), ('a.txt', b'\xff\xfe'), ('a.jsonl', b'{')])

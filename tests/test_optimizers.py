@@ -46,7 +46,7 @@ def test_a_model_rests_between_its_updates_and_forgets_nothing():
 def test_what_is_not_named_is_an_error():
   with pytest.raises(ValueError, match='name the same'):
     optimizers.adam_per_model(learning_rates={'policy': 0.1}, periods={'critic': 1}, **ADAM)
-  with pytest.raises(ValueError, match='at least 1 each'):
+  with pytest.raises(ValueError, match='at least 1'):
     per_model(critic=0)
   with pytest.raises(ValueError, match='value'):
     per_model().init({**PARAMS, 'value': jnp.zeros(1)})

@@ -12,6 +12,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from rlx.errors import between
+
 
 def gae(
     rewards: jax.Array, values: jax.Array, discounts: jax.Array, *, lambda_: float | jax.Array
@@ -63,6 +65,7 @@ def gae_tokens(
   """
   chex.assert_rank(mask, 2)
   chex.assert_equal_shape([rewards, values, mask])
+  between(0, 1, discount=discount, lambda_=lambda_)
   values = jnp.where(mask, values, 0).astype(jnp.float32)
   deltas = jnp.where(mask, rewards + discount * _at_next(values, mask) - values, 0)
   return jnp.where(mask, _accumulated(deltas, jnp.where(mask, discount * lambda_, 1.0)), 0)
@@ -92,6 +95,7 @@ def gae_episodes(
     https://arxiv.org/abs/1712.00378 (time limits).
   """
   chex.assert_equal_shape([rewards, values, next_values, terminated, truncated])
+  between(0, 1, discount=discount, lambda_=lambda_)
   bootstrap = jnp.where(terminated, 0, next_values).astype(jnp.float32)
   deltas = rewards + discount * bootstrap - values.astype(jnp.float32)
   return _accumulated(deltas, jnp.where(terminated | truncated, 0, discount * lambda_))

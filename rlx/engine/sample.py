@@ -21,6 +21,7 @@ from rlx.engine import slots, speculate
 from rlx.engine.columns import window
 from rlx.engine.packing import Layout, Packing
 from rlx.engine.speculate import Speculation
+from rlx.errors import at_least
 from rlx.kernels import loops
 from rlx.kernels.linear_logprob import linear_logprob
 from rlx.kernels.sampler import inverse_cdf, top_k_threshold, top_p_threshold
@@ -59,7 +60,7 @@ class Decoding:
       raise ValueError(
           f'min_tokens={self.min_tokens}, max_tokens={self.max_tokens}: need 0 <= min <= max and max >= 1'
       )
-    if self.temperature < 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
+    if not 0 <= self.temperature < float('inf') or self.top_k < 0 or not 0 < self.top_p <= 1:
       raise ValueError(
           f'temperature={self.temperature}, top_k={self.top_k}, top_p={self.top_p}: '
           'need temperature >= 0, top_k >= 0 and 0 < top_p <= 1'
@@ -146,6 +147,7 @@ def sample(
   num_prompts, prompt_columns = prompts.shape
   num_rows = num_prompts * group_size
   check_context(model, decoding, prompt_columns)
+  at_least(0, num_slots=num_slots)
   if speculation is not None:
     speculate.check(
         num_slots=num_slots, draft_tokens=speculation.draft_tokens, max_live=speculation.max_live

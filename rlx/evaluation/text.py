@@ -14,6 +14,7 @@ from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
+from rlx.errors import at_least
 from rlx.evaluation.evaluation import Evaluation
 from rlx.rewards.host import HostReward
 from rlx.types import Batch, Models, World
@@ -45,7 +46,10 @@ def verified_by(
     policy: what is examined; its decoding says how long completions can be.
     transcripts: how many are handed back to be read.
     problems: how many held-out problems are asked.
+  Raises:
+    ValueError: none are asked.
   """
+  at_least(1, problems=problems)
 
   def ask(models: Models, world: World):
     del world
@@ -84,6 +88,7 @@ def rewarded(
   """
   if accuracy not in reward.names:
     raise ValueError(f'accuracy={accuracy!r} is none of the reward functions {sorted(reward.names)}')
+  at_least(1, problems=problems)
   asked = task.held_out(problems)
 
   def ask(models: Models, world: World):
@@ -119,6 +124,7 @@ def likelihood(task: Dataset, policy: Speaker, transcripts: int, *, problems: in
   Raises:
     ValueError: there are fewer held-out rows, or they have nothing to demonstrate.
   """
+  at_least(1, problems=problems)
   shown = task.held_out(min(transcripts, problems))
   rows = task.held_out_demonstrations(problems)
 

@@ -10,6 +10,7 @@ import math
 import jax
 import jax.numpy as jnp
 
+from rlx.errors import between
 from rlx.models.networks import Network, Policy
 from rlx.types import Batch, Key, Models
 
@@ -21,7 +22,10 @@ def bootstrapped(batch: Batch, following: jax.Array, *, discount: float) -> jax.
     batch: `rewards, terminated` [B].
     following: [B] what is expected behind each row.
     discount: γ per step.
+  Raises:
+    ValueError: it is not in [0, 1].
   """
+  between(0, 1, discount=discount)
   after = jnp.where(batch['terminated'], 0, following)
   return jax.lax.stop_gradient(batch['rewards'] + discount * after)
 

@@ -29,6 +29,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from rlx.errors import at_least, between
 from rlx.losses.ratios import held_exp, log_ratio, ratio, row_mean
 
 
@@ -54,10 +55,14 @@ def clipped(
     advantages: [...] constants.
     clip_low: how far below 1 the ratio counts, in [0, 1].
     clip_high: how far above 1 the ratio counts; equal to `clip_low` in PPO, larger in DAPO.
+  Raises:
+    ValueError: a bound is negative, or the lower one above 1.
   Source: PPO, https://arxiv.org/abs/1707.06347, eq. 7; two bounds: DAPO,
     https://arxiv.org/abs/2503.14476, eq. 10.
   """
   chex.assert_equal_shape([ratios, advantages])
+  between(0, 1, clip_low=clip_low)
+  at_least(0, clip_high=clip_high)
   advantages = jax.lax.stop_gradient(advantages)
   held = jnp.clip(ratios, 1 - clip_low, 1 + clip_high)
   return -jnp.minimum(ratios * advantages, held * advantages)

@@ -4,6 +4,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from rlx.errors import at_least
+
 
 def squared_error(values: jax.Array, returns: jax.Array) -> jax.Array:
   """(V - R)² / 2, whose gradient is V - R.
@@ -39,6 +41,7 @@ def clipped_squared_error(
   chex.assert_equal_shape([values, old_values, returns])
   values = values.astype(jnp.float32)
   old_values = jax.lax.stop_gradient(old_values)
+  at_least(0, clip=clip)
   held = jnp.clip(values, old_values - clip, old_values + clip)
   return jnp.maximum(squared_error(values, returns), squared_error(held, returns))
 

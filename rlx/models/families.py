@@ -6,6 +6,7 @@ Each function is a kind of model for the section `models`: a fresh decoder with 
 
 import dataclasses
 
+from rlx.errors import at_least
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 
@@ -165,6 +166,7 @@ def gpt2(
 
 
 def _head_size(width: int, num_heads: int) -> int:
+  at_least(1, num_heads=num_heads)
   if width % num_heads:
     raise ValueError(f'num_heads={num_heads} does not divide width={width}')
   return width // num_heads

@@ -185,12 +185,19 @@ def hf(
 ) -> Model:
   """A language model that begins from a directory; arguments as for `shape_of`.
 
-  Where only shapes are asked, a random model of the same structure stands for it.
+  Where only shapes are asked, a random model of the same structure stands for it, and files of weights need
+  not be there.
+
+  Raises:
+    ValueError: as `shape_of`; or files of weights are there, and damaged, or others than those of the shape.
   """
   shape = shape_of(
       directory=directory, context_length=context_length, dtype=dtype, param_dtype=param_dtype, remat=remat,
       attention=attention, decode_attention=decode_attention,
   )
+
+  if any((Path(directory) / name).exists() for name in (_WEIGHTS, _INDEX)):
+    _stored(Path(directory), family_of(directory), shape)
 
   def load_sharded(mesh):
     shapes = jax.eval_shape(functools.partial(transformer.init, config=shape), jax.random.key(0))
@@ -261,10 +268,7 @@ def load(
     ValueError: files are missing or damaged, or their tensors are not those of `config`; names all of them.
   """
   directory = Path(directory)
-  family, _ = hf_config.read(directory)
-  table = tensors(family, config)
-  stored = _find(directory, table)
-  _check_tensors(directory, family, config, table, stored, beside)
+  table, stored = _stored(directory, family_of(directory), config, beside)
   shapes = _flatten(jax.eval_shape(functools.partial(transformer.init, config=config), jax.random.key(0)))
   if shardings is None:
     places = dict.fromkeys(shapes, SingleDeviceSharding(jax.devices()[0]))
@@ -272,6 +276,16 @@ def load(
     places = _flatten(shardings)
   leaves = {row.leaf: _load_leaf(row, config, stored, shapes[row.leaf], places[row.leaf]) for row in table}
   return traverse_util.unflatten_dict({path: leaves[path] for path in shapes}, sep='/')
+
+
+def _stored(
+    directory: Path, family: str, config: TransformerConfig, beside: Sequence[str] = ()
+) -> tuple[tuple[Tensor, ...], dict[str, Stored]]:
+  """The table of a shape, and what the files have of it, unread; raises as `load`."""
+  table = tensors(family, config)
+  stored = _find(directory, table)
+  _check_tensors(directory, family, config, table, stored, beside)
+  return table, stored
 
 
 def _load_leaf(row, config, stored, like, place):

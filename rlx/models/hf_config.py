@@ -128,6 +128,8 @@ def parse(family: str, settings: Settings, *, context_length: int, **numerics) -
     shape = (_gpt2 if family == 'gpt2' else _llama)(family, settings)
   except KeyError as error:
     raise ValueError(f'config.json lacks {error}') from None
+  except (TypeError, AttributeError, ZeroDivisionError) as error:  # of arithmetic with what is no number
+    raise ValueError(f'config.json has a value that cannot be: {error}') from None
   own, longest = shape.pop('own'), shape.pop('longest')
   if context_length > longest:
     raise ValueError(

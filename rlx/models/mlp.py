@@ -30,7 +30,11 @@ def init(
     layer_norm: whether hidden layers are normalised before their activation.
   Returns:
     `{'layers': [{'kernel', 'bias', ['norm_scale', 'norm_bias']}, ...]}`, float32.
+  Raises:
+    ValueError: a layer has no units.
   """
+  if min(sizes) < 1:
+    raise ValueError(f'layers of {(*sizes,)} units, from the input to the output: at least 1 each')
   keys = jax.random.split(key, len(sizes) - 1)
   layers = []
   for i, (num_in, num_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):

@@ -41,6 +41,7 @@ class Model:
     save: `(directory, source, parameters, models) -> the folders written`, for other tools; None where there
       is no such format. Parameters and models as for `view`.
     axes: what the trailing axes of its parameters mean, by the last name on their path; see `sharding.py`.
+    made_for: the task or environment that it was trained in, where that was another run; None for a new one.
   """
 
   functions: Any
@@ -51,6 +52,7 @@ class Model:
   source: str = ''
   save: Callable[[Path, Params, Models], tuple[Path, ...]] | None = None
   axes: Mapping[str, tuple] = dataclasses.field(default_factory=dict)
+  made_for: Any = None
 
 
 def as_model(made: Any) -> Model:

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Literal
 
+from rlx.errors import above, at_least, wanted_instead
 from rlx.models import rope
 
 _ACTIVATIONS = ('silu', 'gelu', 'gelu_tanh')
@@ -117,9 +118,14 @@ class TransformerConfig:
     for field, allowed in choices.items():
       if getattr(self, field) not in allowed:
         raise ValueError(f'{field}={getattr(self, field)!r} is not one of {allowed}')
-    for field in _COUNTS:
-      if getattr(self, field) < 1:
-        raise ValueError(f'{field}={getattr(self, field)} of a decoder: at least 1')
+    for field in dataclasses.fields(self):
+      if wanted := wanted_instead(value := getattr(self, field.name), field.type):
+        raise ValueError(f'{field.name}={value!r} of a decoder: needs {wanted}')
+    at_least(1, **{field: getattr(self, field) for field in _COUNTS})
+    above(0, norm_eps=self.norm_eps, **({'rope_theta': self.rope_theta} if self.positions == 'rope' else {}))
+    for dtype in (self.dtype, self.param_dtype):
+      if dtype not in _DTYPES:
+        raise ValueError(f'dtype={dtype!r} is not one of {_DTYPES}')
     if self.num_heads % self.num_kv_heads:
       raise ValueError(
           f'num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}'
@@ -130,6 +136,7 @@ class TransformerConfig:
     _check_experts(self)
 
 
+_DTYPES = ('float32', 'bfloat16', 'float16')
 _COUNTS = (
     'vocab_size', 'num_layers', 'width', 'num_heads', 'num_kv_heads', 'head_size', 'mlp_size',
     'context_length',

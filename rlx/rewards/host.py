@@ -12,10 +12,11 @@ import contextlib
 import functools
 
 import jax
+from ml_collections import ConfigDict
 import numpy as np
 
 from rlx.data.dataset import Dataset
-from rlx.errors import ConfigError
+from rlx.errors import ConfigError, above, at_least
 from rlx.names import resolve
 from rlx.rewards import sandbox
 from rlx.rewards.by_value import ByValue
@@ -218,10 +219,18 @@ def host_given(
   )
 
 
-def _in_processes(task: Dataset, functions: Sequence[RewardFunction], **how) -> HostReward:
+def _in_processes(
+    task: Dataset, functions: Sequence[RewardFunction], *, timeout_seconds: float, workers: int,
+    rows_per_call: int,
+) -> HostReward:
+  above(0, timeout_seconds=timeout_seconds)
+  at_least(1, workers=workers, rows_per_call=rows_per_call)
   for function in functions:
     function.check_columns(task.columns([0]))
-  return HostReward(task, functools.partial(RewardPool, functions, **how), functions)
+  make_pool = functools.partial(
+      RewardPool, functions, timeout_seconds=timeout_seconds, workers=workers, rows_per_call=rows_per_call
+  )
+  return HostReward(task, make_pool, functions)
 
 
 def _check_sandbox(function: RewardFunction) -> None:
@@ -235,6 +244,8 @@ def _check_sandbox(function: RewardFunction) -> None:
 
 
 def _function(name: str, section: Mapping) -> RewardFunction:
+  if not isinstance(section, Mapping | ConfigDict):
+    raise ValueError(f"reward.functions.{name}={section!r}: a section, {{'name': .., 'weight': .., ..}}")
   arguments = {key: value for key, value in section.items() if key not in ('name', 'weight')}
   if missing := {'name', 'weight'} - set(section):
     raise ValueError(f'reward.functions.{name} lacks {sorted(missing)}')

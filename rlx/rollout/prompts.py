@@ -14,6 +14,7 @@ from rlx.engine import speculate
 from rlx.engine.speaker import Speaker
 from rlx.engine.speculate import Drafter, Speculation
 from rlx.envs.text import Task
+from rlx.errors import at_least
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
@@ -127,6 +128,8 @@ def _completions(
     task, policy: Speaker, speculation: Callable[[Models], Speculation | None], *, batch_size, group_size,
     num_slots,
 ) -> StatefulRollout:
+  check_chance(policy, group_size)
+
   def sample(models: Models, prompts: jax.Array, lengths: jax.Array, key: Key) -> Batch:
     return policy.sample(
         models['policy'], prompts, lengths, key, group_size=group_size, num_slots=num_slots,
@@ -170,13 +173,23 @@ def columns_of(problems: Batch, group_size: int) -> Batch:
 
 
 def check_groups(batch_size: int, group_size: int) -> int:
-  """The number of groups in a batch. Raises `ValueError` where they do not fill it."""
+  """The number of groups in a batch. Raises `ValueError` where they do not fill it, or there are none."""
+  at_least(1, batch_size=batch_size, group_size=group_size)
   if batch_size % group_size:
     raise ValueError(
         f'rollout.group_size={group_size} does not divide rollout.batch_size={batch_size}; '
         f'the nearest batch size is {max(round(batch_size / group_size), 1) * group_size}'
     )
   return batch_size // group_size
+
+
+def check_chance(policy: Speaker, group_size: int) -> None:
+  """Raises `ValueError` where all samples of a group would be the same: nothing could be learnt of them."""
+  if group_size > 1 and not policy.decoding.temperature:
+    raise ValueError(
+        f'decoding.temperature=0 draws the same completion {group_size} times; a group needs chance: set it '
+        'above 0'
+    )
 
 
 def check_solutions(task: Task | Dataset, policy: Speaker) -> None:
@@ -199,6 +212,7 @@ def solutions(task: Task | Dataset, policy: Speaker, *, batch_size: int) -> Stat
     ValueError: a solution is longer than the actions that are scored.
   """
   check_solutions(task, policy)
+  at_least(1, batch_size=batch_size)
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     del models

@@ -27,8 +27,9 @@ from rlx.data.stream import Streamed
 from rlx.engine.packing import Packing
 from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, in_stage
+from rlx.envs.control.environment import Environment
 from rlx.envs.text import Task
-from rlx.errors import ConfigError
+from rlx.errors import ConfigError, at_least, between
 from rlx.models.heads import RowHead, TokenHead
 from rlx.models.language import LanguageModel
 from rlx.models.model import as_model
@@ -37,7 +38,19 @@ from rlx.rewards.host import OnHost
 from rlx.run import learning
 from rlx.run.given import NOTHING
 from rlx.run.given import check as check_given
-from rlx.run.parts import PACKAGES, Parts, bound, build_section, call, is_section, require_keys, roles_of
+from rlx.run.parts import (
+  PACKAGES,
+  Parts,
+  bound,
+  build_section,
+  call,
+  is_section,
+  require_keys,
+  require_named,
+  require_section,
+  require_type,
+  roles_of,
+)
 from rlx.run.program import Compiled, Program, Split, Streaming
 from rlx.run.stages import (
   Checkpointing,
@@ -72,11 +85,10 @@ def build(config: ConfigDict, given: Mapping[str, Any] = NOTHING) -> Run:
     ConfigError: the config cannot run; one line with the value, the limit and what to do.
   """
   _refuse_older(config)
+  _check_run(config)
   check_given(config, given)
   entries = _stage_names(config)
   names = tuple(dict.fromkeys(entries))
-  require_keys(set(config.keys()) & {*RUN_KEYS}, {*RUN_KEYS}, 'main', 'a run')
-  require_keys(config.population.keys(), {'size'}, 'population', 'a run')
   log = call(Logging, {**_WRITERS, **config.log}, 'log')
   mesh = call(sharding.make_mesh, config.mesh, 'mesh')
   objects = {name: functools.partial(lambda value: value, value) for name, value in given.items()}
@@ -93,10 +105,12 @@ def build(config: ConfigDict, given: Mapping[str, Any] = NOTHING) -> Run:
   _check_asked(config, names, [parts for _, parts in built.values()], shared)
   _check_entries(stages)
   _check_models_are_used(models, stages)
+  task = parts['task' if 'task' in config else 'env']()
+  _check_worlds(models, task)
   if log.samples and 'task' not in config:
     raise ConfigError(f'log.samples={log.samples}: a run without texts has none to show; set it to 0')
   run = Run(
-      config=config, task=parts['task' if 'task' in config else 'env'](), mesh=mesh,
+      config=config, task=task, mesh=mesh,
       population=config.population.size, stages=stages, evals=evals,
       checkpoint=call(Checkpointing, config.checkpoint, 'checkpoint'), log=log, trackers=_trackers(log),
   )
@@ -120,9 +134,25 @@ _OLDER = {
 }
 
 
+def _check_run(config) -> None:
+  """What every run has is there, and of its kind."""
+  require_keys(set(config.keys()) & {*RUN_KEYS}, {*RUN_KEYS}, 'main', 'a run')
+  for name in ('population', 'mesh', 'models', 'evals', 'checkpoint', 'log'):
+    require_section(config[name], name)
+  if not ({*SHARED} & {*config.keys()}):
+    raise ConfigError('the config has neither task nor env: what the run is about')
+  require_keys(config.population.keys(), {'size'}, 'population', 'a run')
+  try:
+    at_least(1, **{'population.size': config.population.size})
+    between(0, 2**32 - config.population.size, seed=config.seed)  # keys are made of 32 bits
+  except ValueError as error:
+    raise ConfigError(str(error)) from error
+
+
 def _refuse_older(config) -> None:
   """A config of an earlier version says what to write now."""
-  present = [name for name in _OLDER if name in config and name not in config.stages]
+  stages = config.stages if 'stages' in config else ()
+  present = [name for name in _OLDER if name in config and name not in stages]
   old = [f'{name} is now {_OLDER[name]}' for name in present]
   if 'reward' in config and 'overlap' in config.reward:
     old.append('reward.overlap is now sampling.lag, 0 or 1 or more')
@@ -193,6 +223,15 @@ def _check_models_are_used(models: Mapping[str, NamedModel], stages: Iterable[St
   used |= {name for name, one in models.items() if one.model.init is None}
   if unused := sorted(models.keys() - used):
     raise ConfigError(f'config.models has {unused}, which no stage has in trained or slow')
+
+
+def _check_worlds(models: Mapping[str, NamedModel], task: Any) -> None:
+  """Models of other runs see and do what there is to see and to do in this one."""
+  told = lambda x: f'observations {x.observation_shape} and {x.actions}'
+  for name, one in models.items():
+    both = (one.model.made_for, task)
+    if all(isinstance(x, Environment) for x in both) and told(both[0]) != told(both[1]):
+      raise ConfigError(f'config.models.{name} was trained on {told(both[0])}; this run has {told(both[1])}')
 
 
 def _check_held(where: str, trained, slow: Mapping[str, str], models: Mapping[str, NamedModel]) -> None:
@@ -290,6 +329,16 @@ def _require_stage_keys(section, where: str) -> None:
     wanted = {*STAGE_KEYS} - idle
   given = set(section.keys()) & {*STAGE_KEYS, 'learners'}
   require_keys(given - ({'updates'} if 'optimizer' in wanted else set()), wanted, where, 'a stage')
+  kinds = {'steps': int, 'trained': tuple[str, ...], 'takes': tuple[str, ...], 'keeps': bool}
+  for name in [name for name in kinds if name in section]:
+    require_type(section[name], kinds[name], f'{where}.{name}')
+  path = lambda name: name if where == 'main' else f'{where}.{name}'
+  for name in ('slow', 'stop', 'decoding', 'updates', 'learners'):
+    if name in section:
+      require_section(section[name], path(name))
+  for name in ('algorithm', 'rollout', 'optimizer', 'reward', *SHARED):
+    if name in section:
+      require_named(section[name], path(name))
 
 
 def _seen(own, models, slow):
@@ -308,6 +357,9 @@ def _stage_parts(config, section, slow, models, shared: Parts, log: Logging, mor
     if 'decoding' not in section:
       raise ConfigError('a language model speaks here, and there is no section decoding that says how')
     require_keys(section.decoding.keys(), fields, 'decoding', 'Decoding')
+    annotations = {field.name: field.type for field in dataclasses.fields(Decoding)}
+    for name, value in section.decoding.items():
+      require_type(value, annotations[name], f'decoding.{name}')
     try:
       return Decoding(eos_ids=task().eos_ids, pad_id=task().pad_id, **section.decoding)
     except ValueError as error:
@@ -339,6 +391,8 @@ def _scoring(config, parts: Parts) -> Scoring:
   require_keys(config.score.keys(), keys, 'score', 'a run')
   section = config.score
   try:
+    at_least(1, chunk_tokens=section.chunk_tokens)
+    at_least(0, packed_columns=section.packed_columns, packed_rows=section.packed_rows)
     packing = Packing(
         columns=section.packed_columns, rows=section.packed_rows, share_prompts=section.share_prompts
     ) if section.packed_columns else None
@@ -405,9 +459,11 @@ def _sampling_mesh(section, mesh):
 
 def _build_evaluation(name: str, section, stage: Stage, parts: Parts) -> Examination:
   """An entry of `evals`; it asks for the parts of the last stage."""
+  require_section(section, f'evals.{name}')
   rest = {key: value for key, value in section.items() if key != 'every'}
   if 'every' not in section:
     raise ConfigError(f"config.evals.{name} lacks ['every'], the train steps between two")
+  require_type(section.every, int, f'evals.{name}.every')
   evaluation = build_section(rest, f'evals.{name}', parts, PACKAGES['evals'])
   known = {*stage.models, *stage.slow}
   asked = roles_of(resolve(rest['name'], *PACKAGES['evals']), rest, known).values()
@@ -450,6 +506,8 @@ def _check_rows(section, mesh) -> None:
   if 'rollout' not in section or 'batch_size' not in section.rollout:
     return
   rows, devices = section.rollout.batch_size, mesh.shape['data'] * mesh.shape['fsdp']
+  if rows < 1:
+    raise ConfigError(f'rollout.batch_size={rows}: at least 1 row')
   if rows % devices:
     raise ConfigError(
         f'rollout.batch_size={rows} is not divisible by the {devices} devices of mesh.data x mesh.fsdp; '
@@ -460,6 +518,10 @@ def _check_rows(section, mesh) -> None:
 def _check_counts(run: Run) -> None:
   """Everything that is counted in steps is a multiple of the steps in a dispatch."""
   per_dispatch = run.log.steps_per_dispatch
+  if per_dispatch < 1:
+    raise ConfigError(f'log.steps_per_dispatch={per_dispatch}: at least 1 train step')
+  if run.log.samples < 0:
+    raise ConfigError(f'log.samples={run.log.samples} rows: at least 0')
   counts = {f'evals.{one.name}.every': one.every for one in run.evals}
   counts['checkpoint.every'] = run.checkpoint.every
   counts |= {f'steps of stage {s.name!r}': s.num_steps for s in run.stages}
@@ -468,8 +530,6 @@ def _check_counts(run: Run) -> None:
       raise ConfigError(
           f'{name}={count} is not a positive multiple of log.steps_per_dispatch={per_dispatch}'
       )
-  if run.population < 1:
-    raise ConfigError(f'population.size={run.population} must be at least 1')
   if run.checkpoint.keep < 2:
     raise ConfigError(f'checkpoint.keep={run.checkpoint.keep}: keep at least 2, one to fall back to')
   named = {f'eval/{one.name}' for one in run.evals}

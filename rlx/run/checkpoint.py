@@ -21,6 +21,7 @@ One process copies whole arrays: a run over several hosts needs another `_copy_t
 from collections.abc import Callable, Mapping
 import concurrent.futures
 import contextlib
+import errno
 import hashlib
 import itertools
 import json
@@ -37,7 +38,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import xxhash
 
-from rlx.errors import some
+from rlx.errors import is_full, some
 from rlx.types import State
 
 Arrays = dict[str, np.ndarray]  # by path in the state
@@ -89,7 +90,8 @@ class Checkpoints:
       extra: small and of JSON's types; `restore` returns it.
     Raises:
       ValueError: two arrays have the same path, or the members of a population are at different steps.
-      Exception: whatever went wrong in the save before; this state is then not saved.
+      Exception: whatever went wrong in the save before (an `OSError` of ENOSPC where the disk was full); this
+        state is then not saved.
     """
     self.wait()
     step = _step_of(state)
@@ -152,6 +154,31 @@ class Checkpoints:
     """Runs in the background: a step under another name, its own name, and then the oldest go."""
     step = manifest['step']
     partial = self._directory / f'{step}.partial'
+    try:
+      self._check_room()
+      self._write_whole(partial, manifest, arrays)
+    except Exception as error:
+      shutil.rmtree(partial, ignore_errors=True)
+      if is_full(error):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(partial)) from error
+      raise
+    partial.rename(self._directory / str(step))
+    others = [other for other in self._steps() if other != step]
+    for old in others[self._keep - 1 :]:
+      shutil.rmtree((self._directory / str(old)).rename(self._directory / f'{old}.partial'))
+
+  def _check_room(self) -> None:
+    """Raises `OSError` where the disk has not even room for what the step before took.
+
+    Orbax would say the same in pages, from threads that outlive the call.
+    """
+    for step in self._steps()[:1]:
+      files = (path for path in (self._directory / str(step)).rglob('*') if path.is_file())
+      if shutil.disk_usage(self._directory).free < sum(path.stat().st_size for path in files):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._directory))
+
+  def _write_whole(self, partial: pathlib.Path, manifest: dict, arrays: Arrays) -> None:
+    """The arrays, and the manifest with what they and their files are told by."""
     stored = {path: array for path, array in arrays.items() if array.size}  # orbax refuses empty ones
     self._orbax.save(partial / 'arrays', args=ocp.args.PyTreeSave(stored), force=True)
     for path, entry in manifest['arrays'].items():
@@ -160,10 +187,6 @@ class Checkpoints:
     text = json.dumps(manifest, indent=1).encode()
     (partial / _MANIFEST).write_bytes(text)
     (partial / _MANIFEST_DIGEST).write_text(_digest(text))
-    partial.rename(self._directory / str(step))
-    others = [other for other in self._steps() if other != step]
-    for old in others[self._keep - 1 :]:
-      shutil.rmtree((self._directory / str(old)).rename(self._directory / f'{old}.partial'))
 
   def _is_intact(self, step: int) -> bool:
     """Whether a step is there and verifies; one that does not is moved aside."""

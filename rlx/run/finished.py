@@ -42,7 +42,7 @@ def run(*, directory: str, model: str) -> Model:
 
   return Model(
       functions=functions, init=lambda key, models: _zeros(abstract), load=load,
-      source=str(train.newest_checkpoint(directory)), axes=axes,
+      source=str(train.newest_checkpoint(directory)), axes=axes, made_for=finished.task,
   )
 
 

@@ -11,14 +11,17 @@ another name.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 import functools
 import inspect
+import typing
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from rlx import lens
-from rlx.errors import ConfigError, did_you_mean
+from rlx.errors import ConfigError, did_you_mean, wanted_instead
 from rlx.names import PACKAGES, resolve
 from rlx.types import StatefulRollout
+
+_OF_MODELS = ('rlx.models.', 'rlx.engine.speaker')  # modules of what models are, and are made into
 
 
 def is_section(value: Any) -> bool:
@@ -86,6 +89,7 @@ def build_section(
     section: Mapping, where: str, parts: Mapping[str, Callable], packages: Iterable[str]
 ) -> Any:
   """What the function of a section makes; arguments as for `call`."""
+  require_named(section, where)
   return call(resolve(section['name'], *packages), section, where, parts, packages)
 
 
@@ -107,9 +111,11 @@ def call(
   Raises:
     ConfigError: missing or unknown values, or values that the function refuses.
   """
+  require_section(section, where)
   parts, inside = parts or {}, tuple(dict.fromkeys((*packages, 'rlx')))
   parameters = inspect.signature(function).parameters.values()
   kinds = {p.name: p.kind for p in parameters}
+  annotations = {p.name: p.annotation for p in parameters}
   any_keyword = inspect.Parameter.VAR_KEYWORD in kinds.values()
   positional = [name for name, kind in kinds.items() if kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
   roles = _roles(section, positional, parts, where, function)
@@ -119,6 +125,7 @@ def call(
     keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
     wanted = {p.name for p in keywords if p.default is p.empty or p.name in values}
     require_keys(values.keys(), wanted, where, f'{function.__name__}()')
+    _check_types(values, keywords, where)
   nested = lambda key, value: build_section(value, f'{where}.{key}', parts, inside)
   deep = nested if any_keyword else lambda key, value: bound(value, f'{where}.{key}', inside)
   given = {key: deep(key, value) if is_section(value) else value for key, value in values.items()}
@@ -129,6 +136,7 @@ def call(
     if name == 'speakers':
       return {role: parts[model]() for role, model in roles.items()}
     made = parts[roles.get(name, name)]()
+    _check_kind(made, annotations[name], where, function, roles.get(name, name))
     return lens.uncast(made) if roles and isinstance(made, StatefulRollout) else made
 
   known = {*parts, *own, *roles, 'speakers'}
@@ -182,7 +190,49 @@ def bound(value: Mapping, where: str, packages: Iterable[str]) -> Callable:
   }
   wanted = {p.name for p in parameters if p.default is p.empty or p.name in given}
   require_keys(given.keys(), wanted, where, f'{function.__name__}()')
+  _check_types(given, parameters, where)
   return functools.partial(function, **given) if given else function
+
+
+def _check_kind(made: Any, annotation: Any, where: str, function: Callable, name: str) -> None:
+  """Raises `ConfigError` where a model is of another kind than the parameter is annotated with."""
+  is_model = lambda kind: isinstance(kind, type) and kind.__module__.startswith(_OF_MODELS)
+  wanted = typing.get_args(annotation) or (annotation,)
+  if is_model(type(made)) and all(map(is_model, wanted)) and not isinstance(made, wanted):
+    names = ' or '.join(kind.__name__ for kind in wanted)
+    raise ConfigError(
+        f'config.{where}: {function.__name__}() needs a {names}, and {name!r} is a '
+        f'{type(made).__name__}; name another model'
+    )
+
+
+def _check_types(values: Mapping[str, Any], parameters: Iterable[inspect.Parameter], where: str) -> None:
+  """Raises `ConfigError` where a value is not of the type that its parameter is annotated with."""
+  for parameter in parameters:
+    if parameter.name in values and not is_section(value := values[parameter.name]):
+      require_type(value, parameter.annotation, f'{where}.{parameter.name}')
+
+
+def require_type(value: Any, annotation: Any, where: str) -> None:
+  """Raises `ConfigError` where a value is not what an annotation says; see `wanted_instead`."""
+  if wanted := wanted_instead(value, annotation):
+    raise ConfigError(f'config.{where}={_plain(value)!r}: needs {wanted}')
+
+
+def require_named(value: Any, where: str) -> None:
+  """Raises `ConfigError` where a value stands in the place of a section that means a function."""
+  if not is_section(value):
+    raise ConfigError(f"config.{where}={_plain(value)!r} is no section with a name, {{'name': .., ..}}")
+
+
+def require_section(value: Any, where: str) -> None:
+  """Raises `ConfigError` where a value stands in the place of a section."""
+  if not isinstance(value, Mapping | ConfigDict):
+    raise ConfigError(f'config.{where}={value!r}: it is a section, which is a dictionary')
+
+
+def _plain(value: Any) -> Any:
+  return value.to_dict() if isinstance(value, ConfigDict) else value
 
 
 def require_keys(given: Iterable[str], wanted: set[str], where: str, who: str) -> None:

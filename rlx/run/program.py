@@ -62,8 +62,9 @@ class Compiled:
 
   def dispatch(self, state: State, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
     """As `Program`."""
-    after, metrics = self._dispatch(_light(state), data, dict(frozen))
-    return _with_luggage(after, state), metrics
+    light, places = _light(state), _places(state)
+    after, metrics = self._dispatch(light, data, dict(frozen))
+    return _with_luggage(jax.device_put(after, places), state), metrics
 
   def collect(self, state: State, data: Any, frozen: Models) -> tuple[Rows, Mapping[str, list]]:
     """As `Program`."""
@@ -104,8 +105,9 @@ class Split:
 
   def dispatch(self, state: State, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
     """As `Program`."""
-    after, metrics = self._pieces.repeat(_light(state), data, self._num_steps, frozen=frozen)
-    return _with_luggage(after, state), metrics
+    light, places = _light(state), _places(state)
+    after, metrics = self._pieces.repeat(light, data, self._num_steps, frozen=frozen)
+    return _with_luggage(jax.device_put(after, places), state), metrics
 
   def collect(self, state: State, data: Any, frozen: Models) -> tuple[Rows, Mapping[str, list]]:
     """As `Program`."""
@@ -145,6 +147,12 @@ def over_members(function: Callable, population: int, axes: tuple = (0, None, No
 def _light(state: State) -> State:
   """The state without what only passes through the stage: programs do not depend on it."""
   return state.replace(carried={}, parked={})
+
+
+def _places(state: State) -> State:
+  """Where the arrays of a state are. They go back there behind each dispatch: the compiler may leave them
+  elsewhere, and from there on another program would run than in a run that is resumed."""
+  return jax.tree.map(lambda leaf: leaf.sharding, _light(state))
 
 
 def _with_luggage(state: State, before: State) -> State:

@@ -68,6 +68,22 @@ class NamedModel:
   model: Model
   roles: Mapping[str, str]
 
+  def load(self, name: str, mesh: jax.sharding.Mesh) -> Any:
+    """Its parameters from files, in their shards.
+
+    Args:
+      name: of the model, for errors.
+      mesh: where they are put.
+    Raises:
+      ConfigError: the files cannot be used.
+    """
+    try:
+      return self.model.load(mesh)
+    except ConfigError:
+      raise
+    except ValueError as error:
+      raise ConfigError(f'config.models.{name}: {error}') from error
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Examination:
@@ -151,8 +167,8 @@ class Stage:
       models: of the stage before; empty for the first.
       mesh: where they are put.
     """
-    loads = {name: self.kind(name).model.load for name in self.missing(models)}
-    return {name: load(mesh) for name, load in loads.items() if load}
+    begins = [name for name in self.missing(models) if self.kind(name).model.load]
+    return {name: self.kind(name).load(self.slow.get(name, name), mesh) for name in begins}
 
   @property
   def wants(self) -> frozenset[str]:

@@ -160,7 +160,7 @@ def gone_on(run: Run, entry: int, state: State) -> State:
 def load_frozen(run: Run, entry: int, loaded: Models) -> Models:
   """The models of a stage that come from files and stay as they are; `loaded` are those of the one before."""
   stage = run.stages[entry]
-  read = lambda name: stage.models[name].model.load(run.mesh)
+  read = lambda name: stage.models[name].load(name, run.mesh)
   return {name: loaded[name] if name in loaded else read(name) for name in stage.frozen}
 
 

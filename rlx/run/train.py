@@ -19,9 +19,9 @@ from ml_collections import ConfigDict
 import numpy as np
 
 from rlx.errors import ConfigError
-from rlx.learners import without_rests
 from rlx.models.safetensors import digest_of
 from rlx.run import checkpoint, export, report, workdirs
+from rlx.run import rows as rows_of
 from rlx.run.build import build
 from rlx.run.checkpoint import Checkpoints
 from rlx.run.pace import Pace, compilation
@@ -29,7 +29,7 @@ from rlx.run.program import POPULATION, over_members
 from rlx.run.stages import Examination, Run, Stage, there
 from rlx.run.states import abstract_state, begin, gone_on, hand_over, load_frozen
 from rlx.run.writers import LiveLine, MetricsWriter, read_metrics, summarise_population
-from rlx.types import Batch, Models, State
+from rlx.types import Models, State
 
 # Sees the step and the metrics of each row, with those of the evaluations behind it; True stops the run.
 Hook = Callable[[int, Mapping[str, float]], bool | None]
@@ -106,33 +106,13 @@ def progress(
     ConfigError, NonFiniteError: as `train`.
   """
   check(run)
-  workdir, extended = workdirs.claim(Path(workdir), run.config)
-  workdirs.write_shapes(run, workdir)
-  with contextlib.ExitStack() as stack:
-    line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
-    checkpoints = stack.enter_context(Checkpoints(workdir / 'checkpoints', keep=run.checkpoint.keep))
-    if extended:
-      line.say(extended)
-    compiled = stack.enter_context(compilation())
-    state, position = _gone_on(run, *_restore(run, checkpoints, line), line)
-    resume_step = -1 if state is None else position.step
-    plain = json.loads(run.config.to_json())
-    writer = MetricsWriter(
-        workdir, resume_step=resume_step, trackers=run.trackers, config=plain, say=line.say
-    )
-    stack.enter_context(contextlib.closing(writer))
-    workdirs.note_start(workdir, command, max(resume_step, 0))
-    session = _Session(run, workdir, line, checkpoints, writer, stopping, began, hooks, compiled)
-    for stage in run.stages:
-      stack.callback(stage.program.close)
-    state, position = yield from session.go(state, position)
-    checkpoints.wait()
-    finished = position.ended and position.stage == len(run.stages) - 1
-    models = {**session.frozen(position.stage), **state.models}
-    exported = export.export(run, models, position.stage, workdir) if finished else ()
+  workdir = Path(workdir)
+  with workdirs.opened(workdir) as touch:
+    position, exported = yield from _steps(run, workdir, stopping, touch, quiet, command, began, hooks)
+    finished = _is_over(run, position)
+    if finished:
+      report.write_report(workdir)
   told = report.told(workdir)
-  if finished:
-    report.write_report(workdir)
   return Outcome(
       finished=finished,
       step=position.step,
@@ -144,6 +124,43 @@ def progress(
       transcripts_before=told.transcripts_before,
       transcripts_after=told.transcripts_after,
   )
+
+
+def _steps(
+    run: Run, workdir: Path, stopping: list, touch: Callable[[], None], quiet: bool, command: str,
+    began: float, hooks: Sequence[Hook],
+) -> Generator[list[dict[str, float]], None, tuple['Position', tuple[Path, ...]]]:
+  """The steps that are left, in a directory that is held; returns where they end, and what was exported."""
+  with contextlib.ExitStack() as stack:
+    line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
+    with workdirs.usable(workdir):
+      if extended := workdirs.claim(workdir, run.config):
+        line.say(extended)
+      workdirs.write_shapes(run, workdir)
+      checkpoints = stack.enter_context(Checkpoints(workdir / 'checkpoints', keep=run.checkpoint.keep))
+      compiled = stack.enter_context(compilation())
+      state, position = _gone_on(run, *_restore(run, checkpoints, line), line)
+      resume_step = -1 if state is None else position.step
+      writer = stack.enter_context(contextlib.closing(_writer(run, workdir, resume_step, line)))
+      workdirs.note_start(workdir, command, max(resume_step, 0))
+    session = _Session(run, workdir, line, checkpoints, writer, stopping, began, hooks, compiled, touch)
+    for stage in run.stages:
+      stack.callback(stage.program.close)
+    state, position = yield from session.go(state, position)
+    checkpoints.wait()
+    if not _is_over(run, position):
+      return position, ()
+    models = {**session.frozen(position.stage), **state.models}
+    return position, export.export(run, models, position.stage, workdir)
+
+
+def _is_over(run: Run, position: 'Position') -> bool:
+  return position.ended and position.stage == len(run.stages) - 1
+
+
+def _writer(run: Run, workdir: Path, resume_step: int, line: LiveLine) -> MetricsWriter:
+  config = json.loads(run.config.to_json())
+  return MetricsWriter(workdir, resume_step=resume_step, trackers=run.trackers, config=config, say=line.say)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,7 +181,12 @@ Pieces = Generator[list[dict[str, float]], None, tuple[State, Position]]
 
 def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State | None, Position]:
   """The newest intact state and where it is; (None, the beginning) where nothing was saved."""
-  restored = checkpoints.restore(_like(run), line.say)
+  try:
+    restored = checkpoints.restore(_like(run), line.say)
+  except ConfigError:
+    raise
+  except ValueError as error:
+    raise ConfigError(str(error)) from error
   return (None, Position()) if restored is None else _placed(run, *restored)
 
 
@@ -308,6 +330,7 @@ class _Session:
   began: float
   hooks: Sequence[Hook]
   compiled: Callable[[], float]  # seconds so far
+  touch: Callable[[], None]  # shows other machines that the run is at work
   headline: float | None = None  # of the last evaluation
 
   def __post_init__(self):
@@ -364,7 +387,7 @@ class _Session:
       started = time.monotonic()
       compiled = self.compiled()
       state, metrics = stage.program.dispatch(state, data, frozen)
-      rows = _rows_of_metrics(jax.device_get(metrics), self.run.population)
+      rows = rows_of.of_metrics(jax.device_get(metrics), self.run.population)
       for message in stage.program.hear(rows):
         self.line.say(message)
       seconds = time.monotonic() - started if self.compiled() == compiled else None
@@ -423,6 +446,7 @@ class _Session:
     if due and self.run.log.samples:
       self.writer.write_samples(at_step, transcripts + self._samples(position, state))
     self.writer.flush()
+    self.touch()
 
   def _evaluate(
       self, exam: Examination, position: Position, state: State
@@ -448,7 +472,7 @@ class _Session:
     batches = {f'train/{name}': batch for name, batch in rows.items()} if several else {'train': rows}
     return [
         {'split': split, **row} for split, batch in batches.items() if {'rewards', 'tokens'} <= set(batch)
-        for row in _read_batch(self.run, batch, extra)
+        for row in rows_of.read_batch(self.run, batch, extra)
     ]
 
   def _data(self, stage: Stage):
@@ -554,34 +578,3 @@ def stop_signals(received: list):
   finally:
     for number, handler in old.items():
       signal.signal(number, handler)
-
-
-def _one_row(metrics: Mapping, population: int) -> dict[str, float]:
-  if population > 1:
-    return summarise_population(metrics)
-  return {name: float(value) for name, value in metrics.items()}
-
-
-def _rows_of_metrics(metrics: Mapping, population: int) -> list[dict[str, float]]:
-  """A row a step, from metrics [steps] or [members, steps]."""
-  num_steps = next(iter(metrics.values())).shape[-1]
-  rows = [{name: x[..., i] for name, x in metrics.items()} for i in range(num_steps)]
-  return [_one_row(without_rests(row), population) for row in rows]
-
-
-def _read_batch(run: Run, batch: Batch, extra: Mapping[str, list]) -> list[dict]:
-  """Rows of a batch as text: prompt, completion, reward, advantage, every column named `area/what`, and what
-  reward functions logged for the row."""
-  batch = jax.tree.map(np.asarray, batch)
-  rows = []
-  for i, length in enumerate(batch['prompt_lengths']):
-    tokens, valid, mask = (batch[name][i] for name in ('tokens', 'valid', 'action_mask'))
-    row = {
-        'prompt': run.task.decode(tokens[:length]),
-        'completion': run.task.decode(tokens[length:][valid[length:]]),
-        'reward': float(batch['rewards'][i]),
-        'advantage': float(batch['advantages'][i][mask][0]) if 'advantages' in batch and mask.any() else 0.0,
-    }
-    row |= {name: float(x[i]) for name, x in batch.items() if '/' in name}
-    rows.append(row | {name: values[i] for name, values in extra.items()})
-  return rows

@@ -1,5 +1,7 @@
 """What the directory of a run says before it runs: its config, its shapes, when it was started."""
 
+from collections.abc import Callable, Iterator
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -7,29 +9,82 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
+from rlx import config as configs
+from rlx.errors import ConfigError, is_full
 from rlx.models.language import LanguageModel
-from rlx.run import extend, version
+from rlx.run import extend, lock, version
 from rlx.run.checkpoint import environment
 from rlx.run.stages import Run
 from rlx.run.writers import write_atomically
 
+# What a run writes: where one of these is, and no config.json of a run, they are somebody else's.
+_OURS = (
+    'metrics.jsonl', 'timing.jsonl', 'members.jsonl', 'starts.jsonl', 'models.json', 'samples', 'checkpoints',
+    'checkpoints.damaged', 'nonfinite', 'tensorboard', 'curve.png', 'report.html', 'model', 'adapter',
+)
 
-def claim(workdir: Path, config: ConfigDict) -> tuple[Path, str]:
-  """Makes the directory and writes `config.json`, or checks that it holds the run of this config.
+
+@contextlib.contextmanager
+def opened(workdir: Path) -> Iterator[Callable[[], None]]:
+  """A directory that is made, or was made by rlx, held for as long as the context lasts; as `lock.held`.
+
+  Raises:
+    ConfigError: it cannot be written to, another process holds it, or it is somebody else's.
+  """
+  with contextlib.ExitStack() as stack:
+    with usable(workdir):
+      _refuse_of_others(workdir)
+      workdir.mkdir(parents=True, exist_ok=True)
+      touch = stack.enter_context(lock.held(workdir))
+    try:
+      yield touch
+    except OSError as error:
+      if is_full(error) and error.filename is None:  # of a file that was open
+        error.filename = str(workdir)
+      raise
+
+
+@contextlib.contextmanager
+def usable(workdir: Path) -> Iterator[None]:
+  """Inside, what the file system refuses is told as the user's to change, but for a lack of room."""
+  try:
+    yield
+  except OSError as error:
+    if is_full(error):
+      raise
+    where = error.filename or workdir
+    raise ConfigError(f'--workdir={workdir} cannot be used: {where}: {error.strerror}') from error
+
+
+def _refuse_of_others(workdir: Path) -> None:
+  """Before anything is touched: a run begins where nothing of its own names is, or goes on where one was."""
+  if (workdir / 'config.json').exists():
+    if not {'stages', 'steps'} <= configs.of_run(workdir).keys():
+      raise ConfigError(f'--workdir={workdir}: its config.json is of no run of rlx: it has no stages, steps')
+  elif there := [name for name in _OURS if (workdir / name).exists()]:
+    raise ConfigError(
+        f'--workdir={workdir} holds {", ".join(there)} and no config.json of a run, so rlx did not make them '
+        'and leaves them alone; choose another directory'
+    )
+
+
+def claim(workdir: Path, config: ConfigDict) -> str:
+  """Writes `config.json`, or checks that it is of this config.
 
   Returns:
-    The directory, and what is to be said of a run that is asked for more steps; '' otherwise.
+    What is to be said of a run that is asked for more steps; '' otherwise.
+  Raises:
+    ConfigError: it is of another config.
   """
-  workdir.mkdir(parents=True, exist_ok=True)
   path, extended = workdir / 'config.json', ''
   now = json.loads(config.to_json())
   if path.exists():
-    old = json.loads(path.read_text())
+    old = configs.of_run(workdir)
     if not extend.changes(old, now):
-      return workdir, ''
+      return ''
     extended = extend.extension(workdir, old, now)
   write_atomically(path, (json.dumps(now, indent=2, sort_keys=True) + '\n').encode())
-  return workdir, extended
+  return extended
 
 
 def write_shapes(run: Run, workdir: Path) -> None:

@@ -111,9 +111,10 @@ class MetricsWriter:
       file.flush()
 
   def close(self) -> None:
-    for file in self._files():
-      file.close()
-    self._tell(lambda tracker: tracker.close())
+    with contextlib.ExitStack() as stack:  # where one cannot be closed for want of room, the others are
+      stack.callback(self._tell, lambda tracker: tracker.close())
+      for file in self._files():
+        stack.callback(file.close)
 
   def _files(self):
     return [f for f in (self._metrics, self._timing, self._members) if f is not None]
@@ -177,11 +178,15 @@ def write_atomically(path: Path, data: bytes) -> None:
   """Writes a file that a reader, or a killed run, sees in its old or its new state, never between."""
   path = pathlib.Path(path)
   temporary = path.with_name(path.name + '.tmp')
-  with temporary.open('wb') as file:
-    file.write(data)
-    file.flush()
-    os.fsync(file.fileno())  # the rename may reach the disk before the data do
-  os.replace(temporary, path)
+  try:
+    with temporary.open('wb') as file:
+      file.write(data)
+      file.flush()
+      os.fsync(file.fileno())  # the rename may reach the disk before the data do
+    os.replace(temporary, path)
+  except OSError:
+    temporary.unlink(missing_ok=True)  # half of it would only take room
+    raise
 
 
 class LiveLine:

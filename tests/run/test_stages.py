@@ -307,7 +307,7 @@ def test_two_learners_of_a_config_are_run_and_resumed(tmp_path):
 
 def test_a_learner_that_is_not_finite_is_told_by_name(tmp_path, monkeypatch):
   config = config_of(('main',), main=learners(), models=BOTH)
-  config.learners.two.algorithm.target = float('nan')
+  config.learners.two.algorithm.target = float('inf')
   config.steps = 40
   monkeypatch.setattr(train, 'MAX_NONFINITE_UPDATES', 6)
   with pytest.raises(train.NonFiniteError, match="learner 'two'"):
