@@ -24,11 +24,12 @@ def describe(batch: Batch) -> Metrics:
     metrics |= _describe_rewards(batch)
   if 'action_mask' in batch:
     lengths = batch['action_mask'].sum(axis=-1).astype(jnp.float32)
+    known = jnp.where(batch['scored'], lengths, jnp.nan) if 'scored' in batch else lengths
     metrics |= {
         'tokens/actions': lengths.sum(),
-        'tokens/response_mean': lengths.mean(),
-        'tokens/response_min': lengths.min(),
-        'tokens/response_max': lengths.max(),
+        'tokens/response_mean': jnp.nanmean(known),
+        'tokens/response_min': jnp.nanmin(known),
+        'tokens/response_max': jnp.nanmax(known),
     }
   if 'truncated' in batch and 'action_mask' in batch:
     metrics['tokens/truncated_fraction'] = jnp.mean(batch['truncated'].astype(jnp.float32))
@@ -36,10 +37,10 @@ def describe(batch: Batch) -> Metrics:
 
 
 def _describe_rewards(batch: Batch) -> Metrics:
-  """Of the rows that were scored: all of them, unless the batch says otherwise."""
+  """Of the rows that were scored, all of them unless the batch says otherwise; NaN where none was."""
   rewards = batch['rewards']
-  scored = batch.get('scored', jnp.ones(rewards.shape, bool)).astype(jnp.float32)
-  mean = lambda x: jnp.sum(x * scored) / jnp.maximum(scored.sum(), 1)
+  scored = batch.get('scored', jnp.ones(rewards.shape, bool))
+  mean = lambda x: jnp.mean(x, where=scored)
   centre = mean(rewards)
   metrics = {'reward/mean': centre, 'reward/std': jnp.sqrt(mean(jnp.square(rewards - centre)))}
   if 'groups' in batch:
@@ -68,12 +69,12 @@ def describe_mismatch(batch: Batch, logprobs: jax.Array) -> Metrics:
   apart = jnp.where(mask, jnp.abs(ratios.log_ratio(logprobs, batch['sampler_logprobs'])), 0)
   ratio = jnp.where(mask, ratios.ratio(logprobs, batch['sampler_logprobs']), 0)
   squares = jnp.maximum(mask.sum(axis=-1), 1) * jnp.square(ratio).sum(axis=-1)
-  effective = jnp.where(mask.any(axis=-1), jnp.square(ratio.sum(axis=-1)) / jnp.maximum(squares, 1e-30), 1)
+  effective = jnp.square(ratio.sum(axis=-1)) / jnp.maximum(squares, 1e-30)
   metrics = {
       'mismatch/logprob_mean': mean(apart),
       'mismatch/logprob_max': apart.max(),
       'mismatch/kl': mean(regularizers.kl_k3(logprobs, batch['sampler_logprobs'])),
-      'mismatch/effective_samples': effective.mean(),
+      'mismatch/effective_samples': jnp.mean(effective, where=mask.any(axis=-1)),
   }
   return jax.tree.map(jax.lax.stop_gradient, metrics)
 

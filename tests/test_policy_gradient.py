@@ -22,6 +22,7 @@ from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
 from rlx.names import fill, resolve
 from rlx.step import make_train_step, repeat
 from rlx.types import State, check
+from rlx.unscored import leave_out
 
 CLIP = dict(clip_low=0.2, clip_high=0.2)
 COLUMNS, VOCAB, GROUP = 3, 4, 4
@@ -141,10 +142,10 @@ def test_the_kl_in_the_reward_is_that_of_the_whole_row():
 
 CRITIC = types.SimpleNamespace(apply=lambda params, batch: jnp.zeros(batch['tokens'].shape))
 WRITTEN = {
-    'grpo': functools.partial(grpo, rollout, reward, POLICY, **CLIP, entropy_coef=0.0),
-    'reinforce': functools.partial(reinforce, rollout, reward, POLICY, entropy_coef=0.0),
+    'grpo': functools.partial(grpo, rollout, policy=POLICY, **CLIP, entropy_coef=0.0),
+    'reinforce': functools.partial(reinforce, rollout, policy=POLICY, entropy_coef=0.0),
     'ppo': functools.partial(
-        ppo, rollout, reward, POLICY, CRITIC, **CLIP, entropy_coef=0.0, value_coef=0.5, value_clip=0.2,
+        ppo, rollout, policy=POLICY, value=CRITIC, **CLIP, entropy_coef=0.0, value_coef=0.5, value_clip=0.2,
         discount=1.0, lambda_=0.95,
     ),
 }
@@ -157,7 +158,7 @@ def test_the_kl_is_live_wherever_it_is(name, kl):
   """Another reference gives another gradient, and a policy that is far from it is led back."""
 
   def gradient(kl, reference):
-    algorithm, models = WRITTEN[name](kl), {**MODELS, 'value': None, 'reference': reference}
+    algorithm, models = WRITTEN[name](reward=reward, kl=kl), {**MODELS, 'value': None, 'reference': reference}
     batch = annotated(algorithm, models)
     check(batch)
     return loss_and_gradient(algorithm, batch, MOVED)[1]
@@ -258,7 +259,7 @@ KL = {  # in the reward where the paper has it there
 }
 
 
-def preset(name, **numbers):
+def preset(name, reward=reward, **numbers):
   """The choice of a paper, with a KL if it asks for one."""
   parts = dict(rollout=rollout, reward=reward, policy=POLICY, kl=KL[name])
   return fill(functools.partial(getattr(presets, name), **numbers), parts)
@@ -299,6 +300,48 @@ def test_reinforce_and_rloo_differ_by_the_baseline():
     scale = 8 * GROUP / (8 * GROUP - 1)
     np.testing.assert_allclose(value, scale * expected, rtol=1e-5)
     np.testing.assert_allclose(gradient, scale * expected_gradient, atol=1e-6)
+
+
+UNSCORED = 5  # the last group, and one row of the group before it
+
+
+def partly_scored(rows):
+  """`reward` for the first `rows` rows, which are all there are, or all that could be scored."""
+
+  def score_rows(models, batch, key):
+    known = jnp.arange(len(batch['tokens'])) < rows
+    batch = {**batch, 'action_mask': batch['action_mask'] & known[:, None]}  # successes are counted of these
+    batch = reward(models, batch, key)
+    far = jnp.where(batch['rewards'] > 0, 5 + batch['rewards'], 0)
+    return {**batch, 'rewards': jnp.where(known, far, jnp.nan)}
+
+  return score_rows
+
+
+@pytest.mark.parametrize('name', [*ALL, 'grpo', 'reinforce', 'ppo'])
+def test_a_row_that_was_not_scored_changes_nothing(name):
+  """Advantages, loss and gradient are those of the batch without it: off policy, with rewards far from 0."""
+  sampled, _ = rollout(MODELS, {}, jax.random.key(0))
+  sampled = {**sampled, 'action_mask': sampled['action_mask'].at[3].set(False)}  # scored, without a token
+  num = len(sampled['tokens']) - UNSCORED
+  part = partly_scored(num)
+  algorithm = preset(name, part, **ALL[name]) if name in ALL else WRITTEN[name](
+      reward=part, kl=kl_in_loss(POLICY, coef=0.1)
+  )
+
+  @jax.jit
+  def learnt(batch):
+    models = {**MODELS, 'policy': 0.1 * MOVED, 'value': None}
+    batch = algorithm.advantage(models, leave_out(algorithm.reward(models, batch, None)), jax.random.key(1))
+    return batch['advantages'], loss_and_gradient(algorithm, batch, MOVED)[:2]
+
+  advantages, (value, gradient) = learnt(sampled)
+  expected, (expected_value, expected_gradient) = learnt(jax.tree.map(lambda x: x[:num], sampled))
+  np.testing.assert_allclose(advantages[:num], expected, rtol=1e-4, atol=1e-5)
+  assert np.any(expected) and not np.any(advantages[num:])
+  np.testing.assert_allclose(value, expected_value, rtol=1e-4, atol=1e-6)
+  np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-4, atol=1e-6)
+  assert np.any(gradient)
 
 
 def test_presets_are_found_by_their_names():

@@ -61,7 +61,7 @@ def ppo(
     del key
     mask = batch['action_mask']
     is_last = mask & (jnp.cumsum(mask, axis=1) == mask.sum(axis=1, keepdims=True))
-    token_rewards = batch['rewards'][:, None] * is_last
+    token_rewards = jnp.where(is_last, batch['rewards'][:, None], 0)
     if kl.coef or kl.reward_coef:
       batch = kl.annotate(models, batch)
     if kl.reward_coef:
