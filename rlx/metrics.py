@@ -61,9 +61,13 @@ def describe_mismatch(batch: Batch, logprobs: jax.Array) -> Metrics:
     batch: rows with `sampler_logprobs, weights`.
     logprobs: [B, T] of the actions under the trained policy.
   Returns:
-    `mismatch/logprob_mean` and `_max`, absolute, in nats; `mismatch/kl`, k3 of sampler against trainer;
-    `mismatch/effective_samples`, (Σ ρ)² / (n Σ ρ²) over the n actions of a row, averaged over rows: 1 where
-    all importance ratios ρ are equal.
+    `mismatch/logprob_mean` and `_max`, absolute, in nats; `mismatch/kl`, KL(sampler || trainer) a token, by
+    k3 of the sampler's tokens; `mismatch/effective_samples`, (Σ ρ)² / (n Σ ρ²) over the n actions of a row,
+    averaged over rows: 1 where all importance ratios ρ are equal. `mismatch/chi_square`, E ρ² - 1 of tokens,
+    and `.._row`, of the products of whole rows: χ²(trainer || sampler), the variance of importance weights.
+    `mismatch/perplexity`, exp(-mean log π) of the sampler's rows under the trainer, and `.._ratio`, the mean
+    of its ratio to that under the sampler: above 1 where the sampler is surer of its tokens than the trainer.
+    (verl: `chi2_token`, `chi2_seq`, `training_ppl`, `ppl_ratio`.)
   """
   mean, mask = _mean_over_actions(batch), batch['weights'] != 0
   apart = jnp.where(mask, jnp.abs(ratios.log_ratio(logprobs, batch['sampler_logprobs'])), 0)
@@ -73,10 +77,23 @@ def describe_mismatch(batch: Batch, logprobs: jax.Array) -> Metrics:
   metrics = {
       'mismatch/logprob_mean': mean(apart),
       'mismatch/logprob_max': apart.max(),
-      'mismatch/kl': mean(regularizers.kl_k3(logprobs, batch['sampler_logprobs'])),
+      'mismatch/kl': mean(regularizers.kl_k3(batch['sampler_logprobs'], logprobs)),
       'mismatch/effective_samples': jnp.mean(effective, where=mask.any(axis=-1)),
   }
-  return jax.tree.map(jax.lax.stop_gradient, metrics)
+  return jax.tree.map(jax.lax.stop_gradient, {**metrics, **_describe_divergence(batch, logprobs)})
+
+
+def _describe_divergence(batch: Batch, logprobs: jax.Array) -> Metrics:
+  """χ²(trainer || sampler) and perplexities, from the sampler's tokens; equal policies have 0, 0 and 1."""
+  mask = batch['weights'] != 0
+  gaps = jnp.where(mask, ratios.log_ratio(logprobs, batch['sampler_logprobs']), 0)
+  of_rows = lambda x: jnp.mean(x, where=mask.any(axis=-1))
+  return {
+      'mismatch/chi_square': _mean_over_actions(batch)(jnp.square(ratios.held_exp(gaps)) - 1),
+      'mismatch/chi_square_row': of_rows(jnp.square(ratios.held_exp(gaps.sum(axis=-1))) - 1),
+      'mismatch/perplexity': of_rows(jnp.exp(-ratios.row_mean(logprobs, mask)[:, 0])),
+      'mismatch/perplexity_ratio': of_rows(ratios.held_exp(-ratios.row_mean(gaps, mask)[:, 0])),
+  }
 
 
 def _mean_over_actions(batch: Batch):
@@ -88,6 +105,9 @@ def _mean_over_actions(batch: Batch):
 def describe_policy(batch: Batch, logprobs: jax.Array, entropy: jax.Array) -> Metrics:
   """Scalars of one update: entropy, and how far the policy is from the sampler's.
 
+  `kl/old` is KL(sampler || policy) a token, by k3: the tokens are the sampler's, so it is of that, and not of
+  the policy, that they can be a mean.
+
   Args:
     batch: rows with `sampler_logprobs, weights`.
     logprobs: [B, T] of the actions under the trained policy.
@@ -97,7 +117,7 @@ def describe_policy(batch: Batch, logprobs: jax.Array, entropy: jax.Array) -> Me
   return {
       **describe_mismatch(batch, logprobs),
       'policy/entropy': mean(entropy),
-      'kl/old': mean(regularizers.kl_k3(logprobs, batch['sampler_logprobs'])),
+      'kl/old': mean(regularizers.kl_k3(batch['sampler_logprobs'], logprobs)),
   }
 
 

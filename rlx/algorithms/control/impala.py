@@ -62,7 +62,7 @@ def impala(
         'loss/value': value_loss,
         'policy/entropy': entropy,
         'policy/capped': jnp.mean(held[2] > clip_rho),
-        'kl/old': regularizers.kl_k3(logprobs, batch['sampler_logprobs']).mean(),
+        'kl/old': regularizers.kl_k3(batch['sampler_logprobs'], logprobs).mean(),
     }
     return policy_loss + value_coef * value_loss - entropy_coef * entropy, metrics
 
