@@ -18,8 +18,9 @@ may ask for more, by name: the sums for `scored`, which rows there are; `prompt_
 | `constant_length_sum` | seq-mean-token-sum-norm | dr_grpo | Dr. GRPO |
 | `prompt_mean` | prompt-mean (AReaL) | | ScaleRL |
 
-Rows without a counted token: TRL counts them in B as zeros, verl leaves them out of both its sequence means.
-verl's seq-mean-token-sum-norm is summed over rows, not averaged: B times as large.
+Rows without a counted token: TRL counts them in B as zeros; verl leaves them out where it counts B itself,
+and counts them in the B that its trainers hand over. verl's seq-mean-token-sum-norm (0.9) is a mean over
+sequences, of token sums over its `loss_scale_factor`: L, or the padded length where none is given.
 
 A loss of a sequence, repeated at each of its tokens (`ratios.sequence_ratio`), weighs 1 under `sequence_mean`
 (GSPO) and its length under `sequence_sum` (LUSPO: GSPO's gradient without the 1/|y| that favours short rows).

@@ -60,7 +60,13 @@ def score(params, batch):
   return first(taken), first(entropy)
 
 
-POLICY = types.SimpleNamespace(score=score)  # all that is asked of a speaker here
+def score_energies(params, batch):
+  collision = jnp.sum(jnp.square(jax.nn.softmax(params)), axis=-1)
+  collision = jnp.broadcast_to(jnp.pad(collision, (1, 0)), batch['tokens'].shape)
+  return groups.score_energies(score(params, batch)[0], collision)
+
+
+POLICY = types.SimpleNamespace(score=score, score_energies=score_energies)  # all that is asked of a speaker
 
 
 def state_of(optimizer, seed=1):
@@ -225,6 +231,7 @@ ALL = {
     'reinforce_plus_plus': CLIP,
     'reinforce_plus_plus_baseline': CLIP,
     'opo': {},
+    'optimal_token_baseline': CLIP,
     'gpg': {},
     'maxrl': {},
     'pass_at_k': dict(CLIP, k=2),

@@ -3,8 +3,8 @@
 Every function takes rewards [B] and group ids [B] in any order and of any size. A group whose rewards are
 all equal gets exactly zero, as does a group of one: float residue never becomes a spike, neither that of
 the mean (3 x 0.1 / 3) nor that of rewards whose parts were added in another order (0.1 + 0.3 + 0.5).
-(verl's loops give a group of one its raw reward, its vectorised versions 0, as here; TRL divides by a
-deviation of 0, which also gives 0.) Only `against` and `globally_normalised` have another baseline than the
+(verl 0.9 gives a group of one its raw reward, with mean 0 and deviation 1; TRL divides 0 by a deviation of
+0 + eps, which is 0 as here.) Only `against` and `globally_normalised` have another baseline than the
 group, and so have something to say about a group of equals.
 
 A reward of NaN says that the row was not scored. Such a row is in no mean, deviation, extreme or count, of

@@ -330,6 +330,8 @@ def _accumulated(x: jax.Array, decays: jax.Array) -> jax.Array:
 def whiten(advantages: jax.Array, mask: jax.Array, *, eps: float = 1e-8) -> jax.Array:
   """Advantages with mean 0 and variance 1 over all counted tokens of the batch.
 
+  The variance divides by n - 1, as every deviation here, in TRL and in verl (`masked_whiten`).
+
   Args:
     advantages: [B, T].
     mask: [B, T] bool, True where the token counts.
@@ -341,4 +343,4 @@ def whiten(advantages: jax.Array, mask: jax.Array, *, eps: float = 1e-8) -> jax.
   count = jnp.maximum(mask.sum(), 1)
   mean = jnp.sum(jnp.where(mask, advantages, 0)) / count
   centred = jnp.where(mask, advantages - mean, 0)
-  return centred * jax.lax.rsqrt(jnp.sum(jnp.square(centred)) / count + eps)
+  return centred * jax.lax.rsqrt(jnp.sum(jnp.square(centred)) / jnp.maximum(count - 1, 1) + eps)

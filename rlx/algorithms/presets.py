@@ -5,6 +5,7 @@ that a preset does not mention is GRPO's (`grpo_with`); to change another part, 
 Choices that read the tree of a group are in `trees.py`.
 """
 
+import dataclasses
 from functools import partial
 
 import jax
@@ -12,12 +13,13 @@ import jax.numpy as jnp
 
 from rlx import reductions
 from rlx.advantages import groups
+from rlx.advantages import groups as group_advantages
 from rlx.algorithms.policy_gradient import grpo_with
 from rlx.engine.speaker import Speaker
 from rlx.losses import corrections, covariance, ratios, regularizers, weights
 from rlx.losses import policy as policy_losses
 from rlx.losses.anchors import Anchor
-from rlx.types import Algorithm, Annotate, Rollout
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 # --- other baselines ----------------------------------------------------------------------------------------
 
@@ -99,6 +101,33 @@ def opo(rollout: Rollout, reward: Annotate, policy: Speaker) -> Algorithm:
       rollout, reward, policy, baseline=groups.length_weighted, surrogate=policy_losses.reinforce,
       reduction=reductions.sequence_sum,
   )
+
+
+def optimal_token_baseline(
+    rollout: Rollout, reward: Annotate, policy: Speaker, *, clip_low: float, clip_high: float
+) -> Algorithm:
+  """The baseline of least variance of each token: a mean of rewards by what the rows have moved so far.
+
+  It costs one more pass, for Σ π² of the policy at the start of the update.
+
+  Source: Optimal token baseline, https://arxiv.org/abs/2602.07078; the outcome stands for the return at every
+    token, as in verl with one reward a row. Surrogate and reduction are our reading.
+  """
+
+  def baseline(rewards: jax.Array, energies: jax.Array, mask: jax.Array, groups: jax.Array) -> jax.Array:
+    returns = jnp.broadcast_to(rewards[:, None], mask.shape)
+    return group_advantages.optimal_token_baseline(returns, energies, mask, groups)
+
+  clip = partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high)
+  parent = grpo_with(
+      rollout, reward, policy, baseline=baseline, surrogate=clip, reduction=reductions.token_mean
+  )
+
+  def advantage(models: Models, batch: Batch, key: Key) -> Batch:
+    energies = policy.score_energies(models['policy'], batch)
+    return parent.advantage(models, {**batch, 'energies': energies}, key)
+
+  return dataclasses.replace(parent, advantage=advantage)
 
 
 def gpg(rollout: Rollout, reward: Annotate, policy: Speaker) -> Algorithm:
@@ -329,14 +358,16 @@ def kl_cov(
 
 def truncated_importance(
     rollout: Rollout, reward: Annotate, policy: Speaker, *, clip_low: float, clip_high: float,
-    ratio_max: float,
+    ratio_max: float, ratio_min: float = 0.0,
 ) -> Algorithm:
   """GRPO on old log-probs of the trainer's own, corrected by truncated weights of tokens (TIS).
+
+  Weights are held in [ratio_min, ratio_max]; the source has the upper bound only.
 
   Source: Yao et al., 2025, Your Efficient RL Framework Secretly Brings You Off-Policy RL Training.
   """
   clip = partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high)
-  correction = partial(corrections.truncated, ratio_max=ratio_max)
+  correction = partial(corrections.truncated, ratio_max=ratio_max, ratio_min=ratio_min)
   return grpo_with(rollout, reward, policy, surrogate=clip, correction=correction)
 
 

@@ -413,13 +413,40 @@ def score(
   Raises:
     ValueError: a row does not fit a packed row.
   """
+  how = dict(decoding=decoding, chunk_size=chunk_size, packing=packing)
+  return token_statistics(params, model, batch, ('logprobs', 'entropy'), **how)
+
+
+def token_statistics(
+    params: Params,
+    model: LanguageModel,
+    batch: Batch,
+    names: tuple[str, ...],
+    *,
+    decoding: Decoding,
+    chunk_size: int,
+    packing: Packing | None = None,
+) -> tuple[jax.Array, ...]:
+  """What `linear_logprob` knows of each action: [B, T] float32 arrays, zero where `action_mask` is False.
+
+  Args:
+    params: as for `score`, like all that follows.
+    model: its functions.
+    batch: rows.
+    names: of the statistics, fields of `TokenStatistics`.
+    decoding: as the sampler's.
+    chunk_size: tokens whose logits exist at one time.
+    packing: how rows are put together.
+  """
   if packing is not None:
     layout = packings.lay_out(batch, packing)
-    function = functools.partial(_score_packed, model=model, decoding=decoding, chunk_size=chunk_size)
+    function = functools.partial(
+        _score_packed, model=model, names=names, decoding=decoding, chunk_size=chunk_size
+    )
     scores = packings.over_cells(function, params, layout, packing)
-    return packings.back(scores['logprobs'], layout), packings.back(scores['entropy'], layout)
+    return tuple(packings.back(scores[name], layout) for name in names)
   hidden, _ = model.forward(params, batch['tokens'])
-  return score_hidden(params, model, batch, hidden, decoding=decoding, chunk_size=chunk_size)
+  return _hidden_statistics(params, model, batch, hidden, names, decoding=decoding, chunk_size=chunk_size)
 
 
 def score_hidden(
@@ -432,6 +459,12 @@ def score_hidden(
     chunk_size: int,
 ) -> tuple[jax.Array, jax.Array]:
   """What `score` says of rows that were read already: `hidden` [B, T, D], the rest as there."""
+  names = ('logprobs', 'entropy')
+  return _hidden_statistics(params, model, batch, hidden, names, decoding=decoding, chunk_size=chunk_size)
+
+
+def _hidden_statistics(params, model, batch, hidden, names, *, decoding, chunk_size) -> tuple[jax.Array, ...]:
+  """`token_statistics` of `hidden` [B, T, D]."""
   tokens, mask = batch['tokens'], batch['action_mask']
   num_rows, length = tokens.shape
   # Column t is predicted by the hidden state of column t - 1.
@@ -446,15 +479,14 @@ def score_hidden(
         chunk_size=chunk_size,
         adjust=_adjust(model, decoding, may_end),
     )
-    return x.logprobs.reshape(num_rows, -1), x.entropy.reshape(num_rows, -1)
+    return tuple(getattr(x, name).reshape(num_rows, -1) for name in names)
 
   # The sampler could not end a row in its first columns; there it drew from another distribution.
   first, last = decoding.min_tokens, decoding.max_tokens
   parts = ((slice(0, first), False), (slice(first, last), True))
   parts = [statistics(*part) for part in parts if part[0].start < part[0].stop]
   spread = lambda x: window(x, -batch['prompt_lengths'], length)
-  logprobs, entropy = (spread(jnp.concatenate(x, axis=1)) for x in zip(*parts, strict=True))
-  return jnp.where(mask, logprobs, 0), jnp.where(mask, entropy, 0)
+  return tuple(jnp.where(mask, spread(jnp.concatenate(x, axis=1)), 0) for x in zip(*parts, strict=True))
 
 
 def _adjust(model, decoding, may_end: bool):
@@ -462,8 +494,8 @@ def _adjust(model, decoding, may_end: bool):
   return lambda logits, targets: decoding.adjust(model.softcap(logits), targets, may_end=may_end)
 
 
-def _score_packed(params, layout: Layout, *, model, decoding, chunk_size) -> dict[str, jax.Array]:
-  """Log-probs and entropies [rows, C] of the actions in packed rows."""
+def _score_packed(params, layout: Layout, *, model, names, decoding, chunk_size) -> dict[str, jax.Array]:
+  """Statistics [rows, C] of the actions in packed rows, by name."""
   hidden, _ = model.forward(params, layout.tokens, layout.places)
   rows = jnp.arange(hidden.shape[0])[:, None] * hidden.shape[1]
   hidden, sources = hidden.reshape(-1, model.width), (rows + layout.sources).reshape(-1)
@@ -481,6 +513,6 @@ def _score_packed(params, layout: Layout, *, model, decoding, chunk_size) -> dic
     back = lambda values, order=order, counted=counted: jnp.where(
         counted, values[jnp.argsort(order)], 0
     ).reshape(layout.tokens.shape)
-    scores = {'logprobs': back(x.logprobs), 'entropy': back(x.entropy)}
+    scores = {name: back(getattr(x, name)) for name in names}
     total = scores if total is None else jax.tree.map(jnp.add, total, scores)
   return total
