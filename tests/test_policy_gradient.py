@@ -49,6 +49,7 @@ def reward(models, batch, key):
   right = threes.sum(axis=1)
   in_group = lambda x: jax.ops.segment_sum(x, batch['groups'], num_segments=len(x))[batch['groups']]
   counts = {'successes': in_group(right) / COLUMNS, 'attempts': in_group(jnp.ones(len(right)))}
+  counts['success_rates'] = counts['successes'] / counts['attempts']
   return {**batch, **counts, 'rewards': right / COLUMNS}
 
 

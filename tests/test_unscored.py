@@ -29,7 +29,8 @@ MASK[7] = False  # scored, and without a token: it still counts in the sums
 COLUMNS = dict(
     groups=GROUPS, pools=GROUPS // 5, modes=np.int32(RNG.integers(0, 2, B)),
     lengths=np.int32(RNG.integers(1, 9, B)), baselines=RNG.random(B).astype(np.float32),
-    successes=np.int32(RNG.integers(1, 4, B)), attempts=np.full(B, 5, np.int32), mask=MASK,
+    successes=np.int32(RNG.integers(1, 4, B)), attempts=np.full(B, 5, np.int32),
+    success_rates=RNG.random(B).astype(np.float32), mask=MASK,
     energies=RNG.random((B, T)).astype(np.float32), similarities=RNG.random(B).astype(np.float32),
     sizes=(0.1 + RNG.random(B)).astype(np.float32), probabilities=RNG.random(B).astype(np.float32),
     truncated=RNG.random(B) < 0.4,

@@ -384,24 +384,30 @@ def _minus_weighted_mean(x: jax.Array, weights: jax.Array, groups: jax.Array) ->
   return x - _sums(weights * x, groups) / jnp.where(total > 0, total, 1)
 
 
-def pooled(rewards: jax.Array, successes: jax.Array, attempts: jax.Array, *, eps: float = 1e-6) -> jax.Array:
+def pooled(
+    rewards: jax.Array, success_rates: jax.Array, successes: jax.Array, attempts: jax.Array, *,
+    eps: float = 1e-6,
+) -> jax.Array:
   """Rewards against mean and deviation of *all* samples of the prompt, of which these rows are a choice.
 
-      A_i = (r_i - p) / (sqrt(p (1 - p)) + eps),    p = successes / attempts
+      A_i = (r_i - p̂) / (sqrt(p (1 - p)) + eps),    p = successes / attempts
 
-  A group that was balanced has a mean of 1/2 whatever the prompt; its baseline would be another's.
+  A group that was balanced has a mean of 1/2 whatever the prompt; its baseline would be another's. The mean
+  is the unbiased p̂, for p is biased where prompts stop when they have enough; the scale is that of the
+  share p, which is never 0 where there are both kinds.
 
   Args:
     rewards: [B] 0 or 1.
+    success_rates: [B] p̂ of the row's prompt, such as `controllers/stopping.py` finds it.
     successes: [B] right samples of the row's prompt, whether they were kept or not.
     attempts: [B] all samples of it.
     eps: added to the deviation.
   Returns:
     [B] float32 advantages; 0 where all samples were right or all wrong.
-  Source: Reinforce-Ada, https://arxiv.org/abs/2510.04996, as in the authors' code.
+  Source: Reinforce-Ada, https://arxiv.org/abs/2510.04996, as in the authors' code but for p̂: there p is both.
   """
-  chex.assert_equal_shape([rewards, successes, attempts])
+  chex.assert_equal_shape([rewards, success_rates, successes, attempts])
   rates = successes.astype(jnp.float32) / jnp.maximum(attempts, 1).astype(jnp.float32)
   informative = (successes > 0) & (successes < attempts) & ~jnp.isnan(rewards)
   deviations = jnp.sqrt(jnp.where(informative, rates * (1 - rates), 1))
-  return jnp.where(informative, (rewards.astype(jnp.float32) - rates) / (deviations + eps), 0)
+  return jnp.where(informative, (rewards.astype(jnp.float32) - success_rates) / (deviations + eps), 0)

@@ -168,6 +168,8 @@ def reinforce_ada(
 ) -> Algorithm:
   """Balanced groups of samples taken in rounds (`rollout/rounds.until_settled`), against all samples.
 
+  The baseline is an unbiased rate under the stopping of the rounds; the paper's is the share of all samples.
+
   Source: Reinforce-Ada, https://arxiv.org/abs/2510.04996.
   """
   clip = partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high)
