@@ -230,6 +230,7 @@ ALL = {
     'rloo': {},
     'lite_ppo': CLIP,
     'reinforce_plus_plus': CLIP,
+    'reinforce_plus_plus_to_go': dict(CLIP, discount=1.0),
     'reinforce_plus_plus_baseline': CLIP,
     'opo': {},
     'optimal_token_baseline': CLIP,
@@ -261,7 +262,8 @@ def test_every_preset_is_here():
 
 
 KL = {  # in the reward where the paper has it there
-    name: kl_in_reward(POLICY, coef=0.01) if name in ('rloo', 'reinforce_plus_plus')
+    name: kl_in_reward(POLICY, coef=0.01)
+    if name in ('rloo', 'reinforce_plus_plus', 'reinforce_plus_plus_to_go')
     else kl_in_loss(POLICY, coef=0.01)
     for name in ALL
 }
@@ -294,6 +296,29 @@ def test_rloo_is_reinforce_against_the_others():
   by_hand = lambda params: -jnp.mean(better * score(params, batch)[0].sum(axis=1))
   np.testing.assert_allclose(value, by_hand(MOVED), rtol=1e-5)
   np.testing.assert_allclose(gradient, jax.grad(by_hand)(MOVED), atol=1e-6)
+
+
+def test_reinforce_plus_plus_charges_each_token_what_is_still_to_come():
+  """Row by row: the outcome at the last action, minus the penalties from each action on, normalised."""
+  algorithm = presets.reinforce_plus_plus_to_go(
+      rollout, reward, POLICY, kl_in_reward(POLICY, coef=0.3), **CLIP, discount=0.9
+  )
+  batch = annotated(algorithm, MODELS)
+  mask, expected = np.asarray(batch['action_mask']), np.zeros(batch['action_mask'].shape)
+  apart = np.asarray(batch['sampler_logprobs'] - batch['reference_logprobs'], np.float64)
+  for row, outcome in enumerate(np.asarray(batch['rewards'], np.float64)):
+    to_go, places = outcome, np.flatnonzero(mask[row])
+    for place in places[::-1]:
+      to_go = to_go * (1 if place == places[-1] else 0.9) - 0.3 * apart[row, place]
+      expected[row, place] = to_go
+  counted = expected[mask]
+  expected[mask] = (counted - counted.mean()) / counted.std(ddof=1)
+  np.testing.assert_allclose(batch['advantages'], expected, rtol=1e-4, atol=1e-5)
+  assert len(set(np.round(expected[0][mask[0]], 4))) > 1, 'tokens of a row differ'
+  with pytest.raises(ValueError, match='kl counts 0.1 in the loss'):
+    presets.reinforce_plus_plus_to_go(
+        rollout, reward, POLICY, kl_in_loss(POLICY, coef=0.1), **CLIP, discount=1.0
+    )
 
 
 def test_reinforce_and_rloo_differ_by_the_baseline():

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 
 from rlx import reductions
-from rlx.advantages import groups
+from rlx.advantages import groups, temporal
 from rlx.advantages import groups as group_advantages
 from rlx.algorithms.policy_gradient import grpo_with
 from rlx.engine.speaker import Speaker
-from rlx.losses import corrections, covariance, ratios, regularizers, weights
+from rlx.losses import anchors, corrections, covariance, ratios, regularizers, weights
 from rlx.losses import policy as policy_losses
 from rlx.losses.anchors import Anchor
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
@@ -69,13 +69,52 @@ def reinforce_plus_plus(
   """No groups: rewards, less the KL to the reference, against mean and deviation of the batch.
 
   Source: REINFORCE++, https://arxiv.org/abs/2501.03262. There the penalty of each token counts from it to the
-    end; here the row's counts at all of its tokens, as in RLOO.
+    end (`reinforce_plus_plus_to_go`); here the row's counts at all of its tokens, as in RLOO.
   """
   clip = partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high)
   return grpo_with(
       rollout, reward, policy, kl, baseline=groups.globally_normalised, surrogate=clip,
       reduction=reductions.token_mean,
   )
+
+
+def reinforce_plus_plus_to_go(
+    rollout: Rollout, reward: Annotate, policy: Speaker, kl: Anchor, *, clip_low: float, clip_high: float,
+    discount: float,
+) -> Algorithm:
+  """REINFORCE++ as it is written: to each token the penalty that is still to come, normalised over tokens.
+
+      A_t = γ^(T - t) r - β Σ_{i >= t} γ^(i - t) log(π_old(y_i) / ref(y_i)),   then (A - mean(A)) / std(A)
+
+  Mean and deviation are those of all tokens of the batch, so that long rows count more. γ is 1 in the paper,
+  where it does not stand.
+
+  Raises:
+    ValueError: the KL is in the loss.
+  Source: REINFORCE++, https://arxiv.org/abs/2501.03262, the token-level KL penalty and global normalisation;
+    γ as in verl's `reinforce_plus_plus`.
+  """
+  if kl.coef:
+    raise ValueError(f'kl counts {kl.coef} in the loss; here it is in the reward: kl_in_reward')
+
+  def baseline(rewards: jax.Array, penalties: jax.Array, mask: jax.Array) -> jax.Array:
+    rewards = temporal.paid_at_end(rewards, mask) - penalties
+    return temporal.whiten(temporal.returns_tokens(rewards, mask, discount=discount), mask)
+
+  clip = partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high)
+  parent = grpo_with(
+      rollout, reward, policy, baseline=baseline, surrogate=clip, reduction=reductions.token_mean
+  )
+
+  def advantage(models: Models, batch: Batch, key: Key) -> Batch:
+    if kl.reward_coef:
+      batch = kl.annotate(models, batch)
+      penalties = kl.reward_coef * anchors.token_kl(batch)
+    else:
+      penalties = jnp.zeros(batch['action_mask'].shape)
+    return parent.advantage(models, {**batch, 'penalties': penalties}, key)
+
+  return dataclasses.replace(parent, advantage=advantage)
 
 
 def reinforce_plus_plus_baseline(
