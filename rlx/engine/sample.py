@@ -41,6 +41,16 @@ class Decoding:
       'inverse_cdf' from one uniform number a draw (`kernels/sampler.py`). The same distribution, other draws.
     eos_ids: tokens that end a row; they count as actions.
     pad_id: what stands behind the end of a row.
+    min_p: only tokens of at least this share of the likeliest one's probability; 0 is off.
+      (https://arxiv.org/abs/2407.01082)
+    repetition_penalty: logits of tokens that stand in the row, prompt or answer, are divided by it where they
+      are above 0 and multiplied where they are below; 1 is off. (CTRL, https://arxiv.org/abs/1909.05858,
+      section 4.1, with the sign as in transformers)
+    presence_penalty: taken from the logits of tokens that the answer has said already; 0 is off. (as in the
+      APIs of OpenAI and vLLM)
+
+  Both penalties are before the temperature. They look at what a row has said, which a scorer does not: with
+  one of them rows are drawn all at once (no slots), and are not scored, so not trained on.
   """
 
   max_tokens: int
@@ -51,6 +61,9 @@ class Decoding:
   sampler: str
   eos_ids: tuple[int, ...]
   pad_id: int
+  min_p: float = 0.0
+  repetition_penalty: float = 1.0
+  presence_penalty: float = 0.0
 
   def __post_init__(self):
     if self.max_tokens < 1 or not 0 <= self.min_tokens <= self.max_tokens:
@@ -62,6 +75,11 @@ class Decoding:
           f'temperature={self.temperature}, top_k={self.top_k}, top_p={self.top_p}: '
           'need temperature >= 0, top_k >= 0 and 0 < top_p <= 1'
       )
+    if not 0 <= self.min_p <= 1 or self.repetition_penalty <= 0:
+      raise ValueError(
+          f'min_p={self.min_p}, repetition_penalty={self.repetition_penalty}: need 0 <= min_p <= 1 and a '
+          'penalty above 0'
+      )
     if self.sampler not in ('gumbel', 'inverse_cdf'):
       raise ValueError(f"sampler={self.sampler!r}: need 'gumbel' or 'inverse_cdf'")
 
@@ -72,10 +90,16 @@ class Decoding:
   @property
   def greedy(self) -> 'Decoding':
     """The same, without chance."""
-    return dataclasses.replace(self, temperature=0.0, top_k=0, top_p=1.0)
+    return dataclasses.replace(self, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0)
+
+  @property
+  def looks_back(self) -> bool:
+    """Whether what a row has said changes what it says."""
+    return self.repetition_penalty != 1 or self.presence_penalty != 0
 
   def adjust(
-      self, logits: jax.Array, targets: jax.Array | None = None, *, may_end: bool | jax.Array = True
+      self, logits: jax.Array, targets: jax.Array | None = None, *, may_end: bool | jax.Array = True,
+      said: tuple[jax.Array, jax.Array] | None = None,
   ) -> jax.Array:
     """The logits of the distribution that is sampled: scaled, -inf for what is filtered out.
 
@@ -84,7 +108,12 @@ class Decoding:
       targets: [...] int32 tokens that are kept whatever the filter says. The scorer passes what was
         sampled: rounding may put a token at the filter's edge on its other side.
       may_end: [] or [..., 1] bool, False where fewer than `min_tokens` were drawn.
+      said: [..., V] bool twice, for the penalties: which tokens stand in the prompt, and in the answer.
+    Raises:
+      ValueError: there is a penalty, and nobody knows what was said.
     """
+    if self.looks_back:
+      logits = self._penalised(logits, said)
     logits = logits / (self.temperature or 1.0)
     ends = self.is_eos(jnp.arange(logits.shape[-1]))
     keep = ~jnp.broadcast_to(ends, logits.shape) | may_end
@@ -92,9 +121,22 @@ class Decoding:
       keep &= logits >= top_k_threshold(jnp.where(keep, logits, -jnp.inf), self.top_k)[..., None]
     if self.top_p < 1:
       keep &= logits >= top_p_threshold(jnp.where(keep, logits, -jnp.inf), self.top_p)[..., None]
+    if self.min_p:
+      allowed = jnp.where(keep, logits, -jnp.inf)
+      keep &= logits >= jnp.max(allowed, axis=-1, keepdims=True) + jnp.log(self.min_p)
     if targets is not None:
       keep |= jax.nn.one_hot(targets, logits.shape[-1], dtype=bool)
     return jnp.where(keep, logits, -jnp.inf)
+
+  def _penalised(self, logits, said):
+    if said is None:
+      raise ValueError(
+          f'repetition_penalty={self.repetition_penalty}, presence_penalty={self.presence_penalty}: rows '
+          'that look back are drawn without slots, and are not scored; to train, set 1 and 0'
+      )
+    asked, answered = said
+    repeated = jnp.where(logits > 0, logits / self.repetition_penalty, logits * self.repetition_penalty)
+    return jnp.where(asked | answered, repeated, logits) - self.presence_penalty * answered
 
 
 def sample(
@@ -189,7 +231,9 @@ def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, g
   hidden, prompt_kv = model.forward(params, prompts)
   hidden = jnp.take_along_axis(hidden, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
   draw = functools.partial(draw_tokens, params, model, decoding, keys)
-  tokens, logprobs = draw(jnp.repeat(hidden, group_size, axis=0), 0)
+  said = _said_in(prompts, prompt_lengths, model, group_size) if decoding.looks_back else None
+  tokens, logprobs = draw(jnp.repeat(hidden, group_size, axis=0), 0, said)
+  said = _say(said, tokens)
 
   write = lambda array, column, x: jax.lax.dynamic_update_slice(array, x[:, None], (0, column))
   out_tokens = jnp.full((num_rows, decoding.max_tokens), decoding.pad_id, jnp.int32)
@@ -198,24 +242,41 @@ def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, g
   cache = model.empty_cache(num_rows, max(decoding.max_tokens - 1, 1))
   out_tokens, out_logprobs = write(out_tokens, 0, tokens), write(out_logprobs, 0, logprobs)
   done = is_eos(tokens) | (budgets <= 1)
-  carry = (jnp.int32(1), tokens, done, cache, out_tokens, out_logprobs)
+  carry = (jnp.int32(1), tokens, done, cache, out_tokens, out_logprobs, said)
 
   def unfinished(carry):
     column, _, done, *_ = carry
     return (column < decoding.max_tokens) & ~jnp.all(done)
 
   def step(carry):
-    column, tokens, done, cache, out_tokens, out_logprobs = carry
+    column, tokens, done, cache, out_tokens, out_logprobs, said = carry
     hidden, cache = model.decode(params, tokens, column - 1, prompt_lengths, prompt_kv, cache)
-    tokens, logprobs = draw(hidden, column)
+    tokens, logprobs = draw(hidden, column, said)
     tokens = jnp.where(done, decoding.pad_id, tokens)
     out_tokens = write(out_tokens, column, tokens)
     out_logprobs = write(out_logprobs, column, jnp.where(done, 0, logprobs))
     done |= is_eos(tokens) | (budgets <= column + 1)
-    return column + 1, tokens, done, cache, out_tokens, out_logprobs
+    return column + 1, tokens, done, cache, out_tokens, out_logprobs, _say(said, tokens)
 
-  *_, out_tokens, out_logprobs = jax.lax.while_loop(unfinished, step, carry)
+  *_, out_tokens, out_logprobs, _ = jax.lax.while_loop(unfinished, step, carry)
   return out_tokens, out_logprobs, {}
+
+
+def _said_in(prompts, lengths, model, group_size):
+  """Which tokens stand in the prompt of each row [B, V], and in its answer: none yet."""
+  columns = jnp.where(jnp.arange(prompts.shape[1])[None] < lengths[:, None], prompts, model.vocab_size)
+  asked = jnp.zeros((prompts.shape[0], model.vocab_size), bool)
+  asked = asked.at[jnp.arange(prompts.shape[0])[:, None], columns].set(True, mode='drop')
+  asked = jnp.repeat(asked, group_size, axis=0)
+  return asked, jnp.zeros_like(asked)
+
+
+def _say(said, tokens):
+  """What is said with one more token [B] of each row; what stands behind an end does not matter."""
+  if said is None:
+    return None
+  asked, answered = said
+  return asked, answered.at[jnp.arange(tokens.shape[0]), tokens].set(True)
 
 
 def replay(
@@ -296,7 +357,7 @@ def _run_queue(
   return end.tokens[:-1], end.logprobs[:-1], counted
 
 
-def draw_tokens(params, model, decoding, keys, hidden, column):
+def draw_tokens(params, model, decoding, keys, hidden, column, said=None):
   """One token a row, and its log-probability under the distribution that it was drawn from.
 
   Args:
@@ -306,11 +367,12 @@ def draw_tokens(params, model, decoding, keys, hidden, column):
     keys: [B], one a sequence; the noise is fold_in(key, column).
     hidden: [B, D] states that predict the tokens.
     column: [] or [B] int32, how many tokens the row has drawn before.
+    said: as for `Decoding.adjust`.
   Returns:
     [B] int32 and [B] float32.
   """
   column = jnp.broadcast_to(column, hidden.shape[:1])
-  return draw(decoding, keys, adjusted_logits(params, model, decoding, hidden, column), column)
+  return draw(decoding, keys, adjusted_logits(params, model, decoding, hidden, column, said), column)
 
 
 def draw(decoding, keys, logits, column):
@@ -326,10 +388,10 @@ def draw(decoding, keys, logits, column):
   return tokens.astype(jnp.int32), _logprobs(logits, tokens)
 
 
-def adjusted_logits(params, model, decoding, hidden, column):
+def adjusted_logits(params, model, decoding, hidden, column, said=None):
   """[B, V] logits of the distributions that are drawn from, `column` [B] tokens into the rows."""
   may_end = (column >= decoding.min_tokens)[:, None]
-  return decoding.adjust(model.logits(params, hidden), may_end=may_end)
+  return decoding.adjust(model.logits(params, hidden), may_end=may_end, said=said)
 
 
 def _logprobs(logits, tokens):
