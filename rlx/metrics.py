@@ -43,6 +43,8 @@ def _describe_rewards(batch: Batch) -> Metrics:
   mean = lambda x: jnp.mean(x, where=scored)
   centre = mean(rewards)
   metrics = {'reward/mean': centre, 'reward/std': jnp.sqrt(mean(jnp.square(rewards - centre)))}
+  if 'scored' in batch:
+    metrics['reward/unscored_fraction'] = 1 - jnp.mean(scored.astype(jnp.float32))
   if 'groups' in batch:
     informative = group_advantages.is_informative(rewards, batch['groups'])
     metrics['reward/zero_variance_fraction'] = 1 - mean(informative.astype(jnp.float32))

@@ -266,6 +266,7 @@ def test_what_counts_is_said_once_and_metrics_are_of_scored_rows():
   assert str(left['rewards'].tolist()) == '[1.0, nan, nan]'
   assert left['action_mask'].tolist() == [[True, True], [False, False], [False, False]]
   said = metrics.describe(left)
+  np.testing.assert_allclose(said['reward/unscored_fraction'], 2 / 3, rtol=1e-6)
   assert said['reward/mean'] == 1 and said['tokens/response_mean'] == said['tokens/response_min'] == 2
   assert np.isnan(metrics.describe({**left, 'scored': jnp.zeros(3, bool)})['reward/mean'])
   control = {'rewards': jnp.array([jnp.nan, 1.0])}  # no tokens: a NaN of an environment stays in sight

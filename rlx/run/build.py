@@ -304,10 +304,11 @@ def _stage_parts(config, section, slow, models, shared: Parts, log: Logging, mor
   @functools.cache
   def decoding() -> Decoding:
     parts.asked.add('decoding')
-    fields = {field.name for field in dataclasses.fields(Decoding)} - {'eos_ids', 'pad_id'}
     if 'decoding' not in section:
       raise ConfigError('a language model speaks here, and there is no section decoding that says how')
-    require_keys(section.decoding.keys(), fields, 'decoding', 'Decoding')
+    optional = lambda field: field.default is not dataclasses.MISSING and field.name not in section.decoding
+    fields = {field.name for field in dataclasses.fields(Decoding) if not optional(field)}
+    require_keys(section.decoding.keys(), fields - {'eos_ids', 'pad_id'}, 'decoding', 'Decoding')
     try:
       return Decoding(eos_ids=task().eos_ids, pad_id=task().pad_id, **section.decoding)
     except ValueError as error:
