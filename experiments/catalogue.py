@@ -24,7 +24,7 @@ PARTS = {
     'data': 'recorded rows',
     'rollout': 'where batches come from',
     'reward': 'what rows are worth',
-    'decoding': 'how language models speak: `max_tokens, min_tokens, temperature, top_k, top_p, sampler`',
+    'decoding': 'how language models speak: `max_tokens, min_tokens, temperature, top_k, top_p, min_p, ..`',
     'score': 'how rows are scored: `chunk_tokens, packed_columns, packed_rows, share_prompts`',
     'given': 'name -> digest of a part that was handed over as an object (`rlx.finetune`), such as `rows`',
 }

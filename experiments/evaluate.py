@@ -11,7 +11,7 @@ import numpy as np
 
 from rlx.experiments import evaluate_run
 from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive
-from rlx.experiments.generate import add_model_options, add_sampling_options
+from rlx.experiments.generate import add_model_options, add_sampling_options, other_numbers
 
 
 def main(argv: list[str]) -> int:
@@ -94,7 +94,7 @@ def _answered(arguments) -> list[dict]:
   numbers = np.arange(len(task.data['prompts']))[: arguments.problems or None]
   decoding = talker.decoding(
       max_tokens=arguments.max_tokens, temperature=arguments.temperature, top_k=arguments.top_k,
-      top_p=arguments.top_p, chat=task.conversational,
+      top_p=arguments.top_p, chat=task.conversational, **other_numbers(arguments),
   )
   prompts = [task.data['prompts'][i, : task.data['prompt_lengths'][i]] for i in numbers]
   tokens = talker.answer(

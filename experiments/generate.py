@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
     encoded = [talker.encode(prompt, chat=arguments.chat, system=arguments.system) for prompt in prompts]
     decoding = talker.decoding(
         max_tokens=arguments.max_tokens, temperature=arguments.temperature, top_k=arguments.top_k,
-        top_p=arguments.top_p, chat=arguments.chat,
+        top_p=arguments.top_p, chat=arguments.chat, **other_numbers(arguments),
     )
     answers = talker.answer(
         encoded, decoding, num_samples=arguments.samples, seed=arguments.seed, batch_size=len(encoded) or 1
@@ -58,10 +58,18 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
   parser.add_argument('--system', default='', metavar='TEXT', help='system message, with --chat')
 
 
+def other_numbers(arguments: argparse.Namespace) -> dict[str, float]:
+  """Those of the sampling options that are off by default."""
+  return {name: getattr(arguments, name) for name in ('min_p', 'repetition_penalty', 'presence_penalty')}
+
+
 def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int, temperature: float) -> None:
   """How completions are drawn."""
   parser.add_argument('--max_tokens', type=positive, default=max_tokens, help=f'{max_tokens} by default')
   parser.add_argument('--temperature', type=float, default=temperature, help='0 is greedy')
   parser.add_argument('--top_k', type=natural, default=0, help='0 is off')
   parser.add_argument('--top_p', type=float, default=1.0, help='1 is off')
+  parser.add_argument('--min_p', type=float, default=0.0, help='0 is off')
+  parser.add_argument('--repetition_penalty', type=float, default=1.0, help='1 is off')
+  parser.add_argument('--presence_penalty', type=float, default=0.0, help='0 is off')
   parser.add_argument('--seed', type=int, default=0)

@@ -35,14 +35,17 @@ class Talker:
   tokenizer: Tokenizer
 
   def decoding(
-      self, *, max_tokens: int, temperature: float, top_k: int, top_p: float, chat: bool
+      self, *, max_tokens: int, temperature: float, top_k: int, top_p: float, chat: bool, **others: float
   ) -> Decoding:
-    """How to draw; rows end at any of the model's end tokens, in a chat at the end of a turn as well."""
+    """How to draw; rows end at any of the model's end tokens, in a chat at the end of a turn as well.
+
+    `others` are numbers of `Decoding` that are off unless they are given: `min_p`, penalties.
+    """
     return Decoding(
         max_tokens=max_tokens, min_tokens=0, temperature=temperature, top_k=top_k, top_p=top_p,
         sampler='gumbel',
         eos_ids=self.tokenizer.turn_eos_ids if chat else self.tokenizer.eos_ids,
-        pad_id=self.tokenizer.pad_id,
+        pad_id=self.tokenizer.pad_id, **others,
     )
 
   def encode(self, prompt: str | list[dict], *, chat: bool, system: str = '') -> list[int]:

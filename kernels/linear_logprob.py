@@ -23,6 +23,7 @@ class TokenStatistics(NamedTuple):
   logprobs: jax.Array  # of the target
   entropy: jax.Array  # in nats
   logsumexp: jax.Array  # of the adjusted logits
+  collision: jax.Array  # Σ_v π(v)², the chance that two samples agree
 
 
 def keep_logits(logits: jax.Array, targets: jax.Array) -> jax.Array:
@@ -40,7 +41,7 @@ def linear_logprob(
     adjust: Adjust = keep_logits,
     num_counted: jax.Array | None = None,
 ) -> TokenStatistics:
-  """Log-probability, entropy and log-sum-exp of softmax(adjust(hidden @ unembedding.T)).
+  """Log-probability, entropy, log-sum-exp and collision of softmax(adjust(hidden @ unembedding.T)).
 
   Args:
     hidden: [N, D] in the dtype of the matrix product, which accumulates in float32.
@@ -53,7 +54,7 @@ def linear_logprob(
       and gradients whatever they hold, and chunks of them cost nothing; under `vmap` over the number they are
       computed and thrown away. All count if not given.
   Returns:
-    Three [N] float32 arrays.
+    Four [N] float32 arrays.
   """
   chex.assert_rank([hidden, unembedding, targets], [2, 2, 1])
   num_tokens = targets.shape[0]
@@ -82,7 +83,8 @@ def _statistics(logits, targets) -> TokenStatistics:
   probs = jnp.exp(logprobs)
   entropy = -jnp.sum(jnp.where(probs > 0, probs * logprobs, 0), axis=-1)
   picked = jnp.take_along_axis(logprobs, targets[:, None], axis=-1)[:, 0]
-  return TokenStatistics(picked, entropy, jax.nn.logsumexp(logits, axis=-1))
+  collision = jnp.sum(jnp.square(probs), axis=-1)
+  return TokenStatistics(picked, entropy, jax.nn.logsumexp(logits, axis=-1), collision)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -93,7 +95,7 @@ def _chunked(chunk_size, adjust, hidden, unembedding, targets, counted) -> Token
   def chunk(x):
     hidden, targets, counted = x
     compute = lambda: _masked(counted, _statistics(adjust(_logits(hidden, weights), targets), targets))
-    nothing = lambda: TokenStatistics(*[jnp.zeros(chunk_size, jnp.float32)] * 3)
+    nothing = lambda: TokenStatistics(*[jnp.zeros(chunk_size, jnp.float32)] * 4)
     return _if_any(counted, compute, nothing)
 
   parts = _split(chunk_size, (hidden, targets, counted))
@@ -146,10 +148,12 @@ def _grad_logits(adjust, logits, targets, entropy, cotangents):
   logits, pull = jax.vjp(lambda raw: adjust(raw, targets), logits)
   logprobs = jax.nn.log_softmax(logits)
   probs = jnp.exp(logprobs)
-  # d logprob = onehot - p,  d entropy = -p (log p + H),  d logsumexp = p
+  # d logprob = onehot - p,  d entropy = -p (log p + H),  d logsumexp = p,  d collision = 2 p (p - Σ p²)
   grad = probs * (cotangents.logsumexp - cotangents.logprobs)[:, None]
   surprise = jnp.where(probs > 0, logprobs, 0) + entropy[:, None]
   grad -= probs * surprise * cotangents.entropy[:, None]
+  collision = jnp.sum(jnp.square(probs), axis=-1, keepdims=True)
+  grad += 2 * probs * (probs - collision) * cotangents.collision[:, None]
   onehot = jax.nn.one_hot(targets, grad.shape[1], dtype=bool)
   grad += jnp.where(onehot, cotangents.logprobs[:, None], 0)
   return pull(grad)[0]

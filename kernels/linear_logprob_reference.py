@@ -16,4 +16,4 @@ def linear_logprob_reference(
   probs = jnp.exp(logprobs)
   entropy = -jnp.sum(jnp.where(probs > 0, probs * jnp.where(probs > 0, logprobs, 0), 0), axis=-1)
   picked = jnp.take_along_axis(logprobs, targets[:, None], axis=-1)[:, 0]
-  return TokenStatistics(picked, entropy, jax.nn.logsumexp(logits, axis=-1))
+  return TokenStatistics(picked, entropy, jax.nn.logsumexp(logits, axis=-1), jnp.sum(probs**2, axis=-1))

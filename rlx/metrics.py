@@ -24,11 +24,12 @@ def describe(batch: Batch) -> Metrics:
     metrics |= _describe_rewards(batch)
   if 'action_mask' in batch:
     lengths = batch['action_mask'].sum(axis=-1).astype(jnp.float32)
+    known = jnp.where(batch['scored'], lengths, jnp.nan) if 'scored' in batch else lengths
     metrics |= {
         'tokens/actions': lengths.sum(),
-        'tokens/response_mean': lengths.mean(),
-        'tokens/response_min': lengths.min(),
-        'tokens/response_max': lengths.max(),
+        'tokens/response_mean': jnp.nanmean(known),
+        'tokens/response_min': jnp.nanmin(known),
+        'tokens/response_max': jnp.nanmax(known),
     }
   if 'truncated' in batch and 'action_mask' in batch:
     metrics['tokens/truncated_fraction'] = jnp.mean(batch['truncated'].astype(jnp.float32))
@@ -36,12 +37,14 @@ def describe(batch: Batch) -> Metrics:
 
 
 def _describe_rewards(batch: Batch) -> Metrics:
-  """Of the rows that were scored: all of them, unless the batch says otherwise."""
+  """Of the rows that were scored, all of them unless the batch says otherwise; NaN where none was."""
   rewards = batch['rewards']
-  scored = batch.get('scored', jnp.ones(rewards.shape, bool)).astype(jnp.float32)
-  mean = lambda x: jnp.sum(x * scored) / jnp.maximum(scored.sum(), 1)
+  scored = batch.get('scored', jnp.ones(rewards.shape, bool))
+  mean = lambda x: jnp.mean(x, where=scored)
   centre = mean(rewards)
   metrics = {'reward/mean': centre, 'reward/std': jnp.sqrt(mean(jnp.square(rewards - centre)))}
+  if 'scored' in batch:
+    metrics['reward/unscored_fraction'] = 1 - jnp.mean(scored.astype(jnp.float32))
   if 'groups' in batch:
     informative = group_advantages.is_informative(rewards, batch['groups'])
     metrics['reward/zero_variance_fraction'] = 1 - mean(informative.astype(jnp.float32))
@@ -60,22 +63,39 @@ def describe_mismatch(batch: Batch, logprobs: jax.Array) -> Metrics:
     batch: rows with `sampler_logprobs, weights`.
     logprobs: [B, T] of the actions under the trained policy.
   Returns:
-    `mismatch/logprob_mean` and `_max`, absolute, in nats; `mismatch/kl`, k3 of sampler against trainer;
-    `mismatch/effective_samples`, (Σ ρ)² / (n Σ ρ²) over the n actions of a row, averaged over rows: 1 where
-    all importance ratios ρ are equal.
+    `mismatch/logprob_mean` and `_max`, absolute, in nats; `mismatch/kl`, KL(sampler || trainer) a token, by
+    k3 of the sampler's tokens; `mismatch/effective_samples`, (Σ ρ)² / (n Σ ρ²) over the n actions of a row,
+    averaged over rows: 1 where all importance ratios ρ are equal. `mismatch/chi_square`, E ρ² - 1 of tokens,
+    and `.._row`, of the products of whole rows: χ²(trainer || sampler), the variance of importance weights.
+    `mismatch/perplexity`, exp(-mean log π) of the sampler's rows under the trainer, and `.._ratio`, the mean
+    of its ratio to that under the sampler: above 1 where the sampler is surer of its tokens than the trainer.
+    (verl: `chi2_token`, `chi2_seq`, `training_ppl`, `ppl_ratio`.)
   """
   mean, mask = _mean_over_actions(batch), batch['weights'] != 0
   apart = jnp.where(mask, jnp.abs(ratios.log_ratio(logprobs, batch['sampler_logprobs'])), 0)
   ratio = jnp.where(mask, ratios.ratio(logprobs, batch['sampler_logprobs']), 0)
   squares = jnp.maximum(mask.sum(axis=-1), 1) * jnp.square(ratio).sum(axis=-1)
-  effective = jnp.where(mask.any(axis=-1), jnp.square(ratio.sum(axis=-1)) / jnp.maximum(squares, 1e-30), 1)
+  effective = jnp.square(ratio.sum(axis=-1)) / jnp.maximum(squares, 1e-30)
   metrics = {
       'mismatch/logprob_mean': mean(apart),
       'mismatch/logprob_max': apart.max(),
-      'mismatch/kl': mean(regularizers.kl_k3(logprobs, batch['sampler_logprobs'])),
-      'mismatch/effective_samples': effective.mean(),
+      'mismatch/kl': mean(regularizers.kl_k3(batch['sampler_logprobs'], logprobs)),
+      'mismatch/effective_samples': jnp.mean(effective, where=mask.any(axis=-1)),
   }
-  return jax.tree.map(jax.lax.stop_gradient, metrics)
+  return jax.tree.map(jax.lax.stop_gradient, {**metrics, **_describe_divergence(batch, logprobs)})
+
+
+def _describe_divergence(batch: Batch, logprobs: jax.Array) -> Metrics:
+  """χ²(trainer || sampler) and perplexities, from the sampler's tokens; equal policies have 0, 0 and 1."""
+  mask = batch['weights'] != 0
+  gaps = jnp.where(mask, ratios.log_ratio(logprobs, batch['sampler_logprobs']), 0)
+  of_rows = lambda x: jnp.mean(x, where=mask.any(axis=-1))
+  return {
+      'mismatch/chi_square': _mean_over_actions(batch)(jnp.square(ratios.held_exp(gaps)) - 1),
+      'mismatch/chi_square_row': of_rows(jnp.square(ratios.held_exp(gaps.sum(axis=-1))) - 1),
+      'mismatch/perplexity': of_rows(jnp.exp(-ratios.row_mean(logprobs, mask)[:, 0])),
+      'mismatch/perplexity_ratio': of_rows(ratios.held_exp(-ratios.row_mean(gaps, mask)[:, 0])),
+  }
 
 
 def _mean_over_actions(batch: Batch):
@@ -87,6 +107,9 @@ def _mean_over_actions(batch: Batch):
 def describe_policy(batch: Batch, logprobs: jax.Array, entropy: jax.Array) -> Metrics:
   """Scalars of one update: entropy, and how far the policy is from the sampler's.
 
+  `kl/old` is KL(sampler || policy) a token, by k3: the tokens are the sampler's, so it is of that, and not of
+  the policy, that they can be a mean.
+
   Args:
     batch: rows with `sampler_logprobs, weights`.
     logprobs: [B, T] of the actions under the trained policy.
@@ -96,7 +119,7 @@ def describe_policy(batch: Batch, logprobs: jax.Array, entropy: jax.Array) -> Me
   return {
       **describe_mismatch(batch, logprobs),
       'policy/entropy': mean(entropy),
-      'kl/old': mean(regularizers.kl_k3(logprobs, batch['sampler_logprobs'])),
+      'kl/old': mean(regularizers.kl_k3(batch['sampler_logprobs'], logprobs)),
   }
 
 

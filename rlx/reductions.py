@@ -4,9 +4,11 @@ A loss in rlx is a *mean over rows*, `weighted_mean(elementwise, weights)`, and 
 its row is decided once, for the whole batch, before the batch is split. A mean over rows splits into
 equal parts without a correction, so the loss and its gradient do not depend on micro-batches, on the
 order of minibatches, on padding columns or on the number of devices: no denominator is ever recomputed on a
-part. (Rows without a counted token are left out by the two means; the two sums count them in B.)
+part. (Rows without a counted token are left out by the means. The two sums count them in B, where they were
+scored: a row without a reward is no part of the batch.)
 
-A reduction maps a mask [B, T] to weights [B, T]; `advantage` functions store them as `batch['weights']`.
+A reduction maps a mask [B, T] to weights [B, T]; `advantage` functions store them as `batch['weights']`. It
+may ask for more, by name: the sums for `scored`, which rows there are; `prompt_mean` for `groups`.
 
 | here | verl `loss_agg_mode` | TRL `loss_type` | papers |
 |---|---|---|---|
@@ -16,8 +18,9 @@ A reduction maps a mask [B, T] to weights [B, T]; `advantage` functions store th
 | `constant_length_sum` | seq-mean-token-sum-norm | dr_grpo | Dr. GRPO |
 | `prompt_mean` | prompt-mean (AReaL) | | ScaleRL |
 
-Rows without a counted token: TRL counts them in B as zeros, verl leaves them out of both its sequence means.
-verl's seq-mean-token-sum-norm is summed over rows, not averaged: B times as large.
+Rows without a counted token: TRL counts them in B as zeros; verl leaves them out where it counts B itself,
+and counts them in the B that its trainers hand over. verl's seq-mean-token-sum-norm (0.9) is a mean over
+sequences, of token sums over its `loss_scale_factor`: L, or the padded length where none is given.
 
 A loss of a sequence, repeated at each of its tokens (`ratios.sequence_ratio`), weighs 1 under `sequence_mean`
 (GSPO) and its length under `sequence_sum` (LUSPO: GSPO's gradient without the 1/|y| that favours short rows).
@@ -28,6 +31,8 @@ from collections.abc import Callable
 import chex
 import jax
 import jax.numpy as jnp
+
+from rlx.names import fill
 
 
 def weighted_mean(x: jax.Array, weights: jax.Array) -> jax.Array:
@@ -81,31 +86,35 @@ def sequence_mean(mask: jax.Array) -> jax.Array:
   return mask / jnp.maximum(lengths, 1) * mask.shape[0] / num_sequences
 
 
-def sequence_sum(mask: jax.Array) -> jax.Array:
+def sequence_sum(mask: jax.Array, scored: jax.Array | None = None) -> jax.Array:
   """The tokens of a sequence are summed, sequences averaged: (1/B) Σ_b Σ_t; the sequence is one action.
 
   Args:
     mask: [B, T] bool, True where the token counts.
+    scored: [B] bool, True for the rows that B counts, with a token or without; all if not given.
   Returns:
-    [B, T] float32 weights, 0 or 1.
+    [B, T] float32 weights: one number for all tokens that count, 1 where all rows were scored.
   """
   chex.assert_rank(mask, 2)
-  return mask.astype(jnp.float32)
+  if scored is None:
+    return mask.astype(jnp.float32)
+  counts = (mask & scored[:, None]).astype(jnp.float32)
+  return counts * mask.shape[0] / jnp.maximum(scored.sum(), 1)
 
 
-def constant_length_sum(mask: jax.Array, *, length: int) -> jax.Array:
+def constant_length_sum(mask: jax.Array, scored: jax.Array | None = None, *, length: int) -> jax.Array:
   """Tokens weigh 1/length whatever the row holds: (1/B) Σ_b (1/L) Σ_t, free of length bias.
 
   Source: Dr. GRPO, https://arxiv.org/abs/2503.20783, appendix (masked sum over a constant).
 
   Args:
     mask: [B, T] bool, True where the token counts.
+    scored: as for `sequence_sum`.
     length: the constant L in tokens, usually the generation budget.
   Returns:
     [B, T] float32 weights.
   """
-  chex.assert_rank(mask, 2)
-  return mask.astype(jnp.float32) / length
+  return sequence_sum(mask, scored) / length
 
 
 def prompt_mean(mask: jax.Array, groups: jax.Array) -> jax.Array:
@@ -130,7 +139,7 @@ def prompt_mean(mask: jax.Array, groups: jax.Array) -> jax.Array:
 
 
 def without_truncated(
-    mask: jax.Array, truncated: jax.Array, *, reduction: Callable[[jax.Array], jax.Array]
+    mask: jax.Array, truncated: jax.Array, scored: jax.Array | None = None, *, reduction: Callable
 ) -> jax.Array:
   """Another reduction, over the rows that ended by themselves: overlong filtering.
 
@@ -140,10 +149,11 @@ def without_truncated(
   Args:
     mask: [B, T] bool, True where the token counts.
     truncated: [B] bool, True where the limit ended the row.
-    reduction: `mask -> weights`.
+    scored: as for `sequence_sum`.
+    reduction: of `mask`, and of `scored` if it asks for it.
   Returns:
     [B, T] float32 weights.
   Source: DAPO, https://arxiv.org/abs/2503.14476, section 3.4.
   """
   chex.assert_rank([mask, truncated], [2, 1])
-  return reduction(mask & ~truncated[:, None])
+  return fill(reduction, {'mask': mask & ~truncated[:, None], 'scored': scored})

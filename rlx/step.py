@@ -31,6 +31,7 @@ from rlx.types import (
   World,
   stateful,
 )
+from rlx.unscored import leave_out
 
 TrainStep = Callable[..., tuple[State, Metrics]]  # (state, data=None, frozen={}) -> (state, metrics)
 
@@ -108,7 +109,7 @@ def make_train_step(
       rollout=stateful(algorithm.rollout), sample=functools.partial(sampled, algorithm.rollout),
       reward=algorithm.reward,
       annotate=lambda state, batch, frozen=NO_MODELS: algorithm.advantage(
-          {**frozen, **state.models}, batch, keys_of(state)[2]
+          {**frozen, **state.models}, leave_out(batch), keys_of(state)[2]
       ),
       learn=lambda state, batch, data, frozen=NO_MODELS: learn(state, batch, frozen),
   )
@@ -127,6 +128,7 @@ def of_its_own(
   rollout = stateful(rollout)
 
   def counted(state: State, batch: Batch, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
+    batch = leave_out(batch)
     state, metrics = learn(state.replace(world=rollout.observe(state.world, batch)), batch, frozen)
     state = state.replace(step=state.step + 1, slow=rollout.absorb(state.slow, batch))
     return state, {**metrics, **describe(batch)}
@@ -173,7 +175,7 @@ def collect(algorithm: Algorithm, state: State, data: Any = None, frozen: Models
   models = {**frozen, **state.models}
   batch, _ = sampled(algorithm.rollout, state, data, frozen)
   batch = algorithm.reward(models, batch, keys_of(state)[1])
-  return algorithm.advantage(models, batch, keys_of(state)[2])
+  return algorithm.advantage(models, leave_out(batch), keys_of(state)[2])
 
 
 def keys_of(state: State) -> jax.Array:
@@ -210,7 +212,8 @@ def _learn(
 ) -> tuple[State, Metrics]:
   """The second half of the step: advantages, then epochs of minibatch updates."""
   _, _, advantage_key, update_key = keys_of(state)
-  batch = sharding.shard_rows(algorithm.advantage({**frozen, **state.models}, batch, advantage_key))
+  batch = algorithm.advantage({**frozen, **state.models}, leave_out(batch), advantage_key)
+  batch = sharding.shard_rows(batch)
   if isinstance(algorithm.rollout, StatefulRollout):
     state = state.replace(world=algorithm.rollout.observe(state.world, batch))
   order_key, loss_key = jax.random.split(update_key)

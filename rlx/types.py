@@ -177,7 +177,7 @@ BATCH_KEYS = {
     'old_logprobs': ((1, 2), 'f', 'log-probability under the policy at the start of the update'),
     'reference_logprobs': ((2,), 'f', 'log-probability under a fixed model'),
     'policy_version': ((2,), 'i', 'train step whose policy drew the token; -1 elsewhere'),
-    'rewards': ((1, 2), 'f', 'outcome of the row or reward after each action, in the units of the task'),
+    'rewards': ((1, 2), 'f', 'outcome of the row (NaN: it has none), or reward after each action'),
     'baselines': ((1,), 'f', 'what was expected of the row before it was sampled'),
     'token_rewards': ((2,), 'f', 'reward after each token'),
     'values': ((1, 2), 'f', 'state value before each token'),

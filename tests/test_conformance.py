@@ -18,7 +18,8 @@ from rlx.engine.packing import Packing
 from rlx.models import drafter, heads
 from rlx.run.checkpoint import Checkpoints
 from rlx.step import collect, make_train_step, repeat
-from rlx.types import State, check, stateful
+from rlx.types import State, check, keep_batch, stateful
+from rlx.unscored import leave_out
 
 
 def rows(at_once):
@@ -157,6 +158,50 @@ def test_padding_changes_nothing(row):
   }
   wide['tokens'] = jnp.where(wide['valid'], wide['tokens'], 5)
   assert_close(evaluate(state, wide), evaluate(state, batch))
+
+
+UNSCORED = table.GROUP_SIZE + 1  # the last group, and one row of the group before it
+WHOLE_GROUPS = ('remax',)  # whose rows have to be so many a prompt
+# No reward is asked: demonstrations; answers that the algorithm verifies by itself.
+NO_REWARD = ('sft', 'brpo')
+
+
+def test_only_what_asks_for_no_reward_has_none():
+  assert {row.name for row in table.ROWS if row.make().reward is keep_batch} == {'sft'}
+
+
+@pytest.mark.parametrize('row', [
+    pytest.param(x, id=x.name, marks=() if x.name == 'grpo' else pytest.mark.slow)
+    for x in table.ROWS if x.name not in NO_REWARD
+])
+def test_rows_that_were_not_scored_change_nothing(row, monkeypatch):
+  """Advantages of the others, loss and gradient are those of a batch without them."""
+  state = make_state(row, optax.sgd(1.0))
+  rollout = rollout_of(row)
+  world = state.world if rollout.data is None else {**state.world, 'data': rollout.data}
+  sampled, _ = jax.jit(rollout.draw)(state.models, world, jax.random.key(5))
+  num = len(sampled['tokens']) - (table.GROUP_SIZE if row.name in WHOLE_GROUPS else UNSCORED)
+  outcomes = table.reward
+
+  def reward(models, batch, key):
+    batch = outcomes(models, batch, key)
+    known = jnp.arange(len(batch['rewards'])) < num
+    return {**batch, 'rewards': jnp.where(known, 5 + batch['rewards'], jnp.nan)}
+
+  monkeypatch.setattr(table, 'reward', reward)
+  algorithm, moved = row.make(), perturbed(state)
+
+  @jax.jit
+  def learnt(batch):
+    batch = leave_out(algorithm.reward(state.models, batch, jax.random.key(6)))
+    batch = algorithm.advantage(state.models, batch, jax.random.key(7))
+    return batch['advantages'], loss_and_gradient(algorithm, moved, batch)
+
+  advantages, whole = learnt(sampled)
+  expected, without = learnt(jax.tree.map(lambda a: a[:num], sampled))
+  np.testing.assert_allclose(advantages[: len(expected)], expected, rtol=2e-4, atol=1e-5)
+  assert_close(whole, without)
+  assert np.any(expected) and float(optax.tree.norm(whole[1])) > 1e-3
 
 
 @rows(())

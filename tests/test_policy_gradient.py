@@ -22,6 +22,7 @@ from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
 from rlx.names import fill, resolve
 from rlx.step import make_train_step, repeat
 from rlx.types import State, check
+from rlx.unscored import leave_out
 
 CLIP = dict(clip_low=0.2, clip_high=0.2)
 COLUMNS, VOCAB, GROUP = 3, 4, 4
@@ -48,6 +49,7 @@ def reward(models, batch, key):
   right = threes.sum(axis=1)
   in_group = lambda x: jax.ops.segment_sum(x, batch['groups'], num_segments=len(x))[batch['groups']]
   counts = {'successes': in_group(right) / COLUMNS, 'attempts': in_group(jnp.ones(len(right)))}
+  counts['success_rates'] = counts['successes'] / counts['attempts']
   return {**batch, **counts, 'rewards': right / COLUMNS}
 
 
@@ -59,7 +61,13 @@ def score(params, batch):
   return first(taken), first(entropy)
 
 
-POLICY = types.SimpleNamespace(score=score)  # all that is asked of a speaker here
+def score_energies(params, batch):
+  collision = jnp.sum(jnp.square(jax.nn.softmax(params)), axis=-1)
+  collision = jnp.broadcast_to(jnp.pad(collision, (1, 0)), batch['tokens'].shape)
+  return groups.score_energies(score(params, batch)[0], collision)
+
+
+POLICY = types.SimpleNamespace(score=score, score_energies=score_energies)  # all that is asked of a speaker
 
 
 def state_of(optimizer, seed=1):
@@ -141,10 +149,10 @@ def test_the_kl_in_the_reward_is_that_of_the_whole_row():
 
 CRITIC = types.SimpleNamespace(apply=lambda params, batch: jnp.zeros(batch['tokens'].shape))
 WRITTEN = {
-    'grpo': functools.partial(grpo, rollout, reward, POLICY, **CLIP, entropy_coef=0.0),
-    'reinforce': functools.partial(reinforce, rollout, reward, POLICY, entropy_coef=0.0),
+    'grpo': functools.partial(grpo, rollout, policy=POLICY, **CLIP, entropy_coef=0.0),
+    'reinforce': functools.partial(reinforce, rollout, policy=POLICY, entropy_coef=0.0),
     'ppo': functools.partial(
-        ppo, rollout, reward, POLICY, CRITIC, **CLIP, entropy_coef=0.0, value_coef=0.5, value_clip=0.2,
+        ppo, rollout, policy=POLICY, value=CRITIC, **CLIP, entropy_coef=0.0, value_coef=0.5, value_clip=0.2,
         discount=1.0, lambda_=0.95,
     ),
 }
@@ -157,7 +165,7 @@ def test_the_kl_is_live_wherever_it_is(name, kl):
   """Another reference gives another gradient, and a policy that is far from it is led back."""
 
   def gradient(kl, reference):
-    algorithm, models = WRITTEN[name](kl), {**MODELS, 'value': None, 'reference': reference}
+    algorithm, models = WRITTEN[name](reward=reward, kl=kl), {**MODELS, 'value': None, 'reference': reference}
     batch = annotated(algorithm, models)
     check(batch)
     return loss_and_gradient(algorithm, batch, MOVED)[1]
@@ -222,8 +230,10 @@ ALL = {
     'rloo': {},
     'lite_ppo': CLIP,
     'reinforce_plus_plus': CLIP,
+    'reinforce_plus_plus_to_go': dict(CLIP, discount=1.0),
     'reinforce_plus_plus_baseline': CLIP,
     'opo': {},
+    'optimal_token_baseline': CLIP,
     'gpg': {},
     'maxrl': {},
     'pass_at_k': dict(CLIP, k=2),
@@ -252,13 +262,14 @@ def test_every_preset_is_here():
 
 
 KL = {  # in the reward where the paper has it there
-    name: kl_in_reward(POLICY, coef=0.01) if name in ('rloo', 'reinforce_plus_plus')
+    name: kl_in_reward(POLICY, coef=0.01)
+    if name in ('rloo', 'reinforce_plus_plus', 'reinforce_plus_plus_to_go')
     else kl_in_loss(POLICY, coef=0.01)
     for name in ALL
 }
 
 
-def preset(name, **numbers):
+def preset(name, reward=reward, **numbers):
   """The choice of a paper, with a KL if it asks for one."""
   parts = dict(rollout=rollout, reward=reward, policy=POLICY, kl=KL[name])
   return fill(functools.partial(getattr(presets, name), **numbers), parts)
@@ -287,6 +298,29 @@ def test_rloo_is_reinforce_against_the_others():
   np.testing.assert_allclose(gradient, jax.grad(by_hand)(MOVED), atol=1e-6)
 
 
+def test_reinforce_plus_plus_charges_each_token_what_is_still_to_come():
+  """Row by row: the outcome at the last action, minus the penalties from each action on, normalised."""
+  algorithm = presets.reinforce_plus_plus_to_go(
+      rollout, reward, POLICY, kl_in_reward(POLICY, coef=0.3), **CLIP, discount=0.9
+  )
+  batch = annotated(algorithm, MODELS)
+  mask, expected = np.asarray(batch['action_mask']), np.zeros(batch['action_mask'].shape)
+  apart = np.asarray(batch['sampler_logprobs'] - batch['reference_logprobs'], np.float64)
+  for row, outcome in enumerate(np.asarray(batch['rewards'], np.float64)):
+    to_go, places = outcome, np.flatnonzero(mask[row])
+    for place in places[::-1]:
+      to_go = to_go * (1 if place == places[-1] else 0.9) - 0.3 * apart[row, place]
+      expected[row, place] = to_go
+  counted = expected[mask]
+  expected[mask] = (counted - counted.mean()) / counted.std(ddof=1)
+  np.testing.assert_allclose(batch['advantages'], expected, rtol=1e-4, atol=1e-5)
+  assert len(set(np.round(expected[0][mask[0]], 4))) > 1, 'tokens of a row differ'
+  with pytest.raises(ValueError, match='kl counts 0.1 in the loss'):
+    presets.reinforce_plus_plus_to_go(
+        rollout, reward, POLICY, kl_in_loss(POLICY, coef=0.1), **CLIP, discount=1.0
+    )
+
+
 def test_reinforce_and_rloo_differ_by_the_baseline():
   """In one group of all rows, the mean of the others is the batch's, and times n / (n - 1)."""
   together = lambda models, world, key: (
@@ -299,6 +333,48 @@ def test_reinforce_and_rloo_differ_by_the_baseline():
     scale = 8 * GROUP / (8 * GROUP - 1)
     np.testing.assert_allclose(value, scale * expected, rtol=1e-5)
     np.testing.assert_allclose(gradient, scale * expected_gradient, atol=1e-6)
+
+
+UNSCORED = 5  # the last group, and one row of the group before it
+
+
+def partly_scored(rows):
+  """`reward` for the first `rows` rows, which are all there are, or all that could be scored."""
+
+  def score_rows(models, batch, key):
+    known = jnp.arange(len(batch['tokens'])) < rows
+    batch = {**batch, 'action_mask': batch['action_mask'] & known[:, None]}  # successes are counted of these
+    batch = reward(models, batch, key)
+    far = jnp.where(batch['rewards'] > 0, 5 + batch['rewards'], 0)
+    return {**batch, 'rewards': jnp.where(known, far, jnp.nan)}
+
+  return score_rows
+
+
+@pytest.mark.parametrize('name', [*ALL, 'grpo', 'reinforce', 'ppo'])
+def test_a_row_that_was_not_scored_changes_nothing(name):
+  """Advantages, loss and gradient are those of the batch without it: off policy, with rewards far from 0."""
+  sampled, _ = rollout(MODELS, {}, jax.random.key(0))
+  sampled = {**sampled, 'action_mask': sampled['action_mask'].at[3].set(False)}  # scored, without a token
+  num = len(sampled['tokens']) - UNSCORED
+  part = partly_scored(num)
+  algorithm = preset(name, part, **ALL[name]) if name in ALL else WRITTEN[name](
+      reward=part, kl=kl_in_loss(POLICY, coef=0.1)
+  )
+
+  @jax.jit
+  def learnt(batch):
+    models = {**MODELS, 'policy': 0.1 * MOVED, 'value': None}
+    batch = algorithm.advantage(models, leave_out(algorithm.reward(models, batch, None)), jax.random.key(1))
+    return batch['advantages'], loss_and_gradient(algorithm, batch, MOVED)[:2]
+
+  advantages, (value, gradient) = learnt(sampled)
+  expected, (expected_value, expected_gradient) = learnt(jax.tree.map(lambda x: x[:num], sampled))
+  np.testing.assert_allclose(advantages[:num], expected, rtol=1e-4, atol=1e-5)
+  assert np.any(expected) and not np.any(advantages[num:])
+  np.testing.assert_allclose(value, expected_value, rtol=1e-4, atol=1e-6)
+  np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-4, atol=1e-6)
+  assert np.any(gradient)
 
 
 def test_presets_are_found_by_their_names():

@@ -261,7 +261,7 @@ def test_metrics_of_a_batch_and_of_an_update_by_hand():
   # One token of each row is doubled: half of the actions of two rows, and all of the other two.
   np.testing.assert_allclose(metrics['policy/clipped_high'], 0.75, rtol=1e-6)
   assert metrics['policy/clipped_low'] == 0
-  np.testing.assert_allclose(metrics['kl/old'], 0.75 * (0.5 - 1 + np.log(2)), rtol=1e-5)
+  np.testing.assert_allclose(metrics['kl/old'], 0.75 * (2 - 1 - np.log(2)), rtol=1e-5)
   np.testing.assert_allclose(metrics['mismatch/logprob_mean'], 0.75 * np.log(2), rtol=1e-6)
   np.testing.assert_allclose(metrics['mismatch/logprob_max'], np.log(2), rtol=1e-6)
   # Ratios (2, 1) in two rows: 3² / (2 (4 + 1)); a single ratio in the other two is as good as any.

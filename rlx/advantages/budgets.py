@@ -69,7 +69,8 @@ def budget_relative(
   With one budget it is `groups.centred`.
 
   Args:
-    rewards: [B, m] of the answers behind each cut, means where there are several.
+    rewards: [B, m] of the answers behind each cut, means where there are several; NaN for a row that was not
+      scored, which has advantages of 0 and is in no baseline.
     weights: [m] P.
     groups: [B] int32 ids in 0..B-1.
     decay: λ of `earlier_baseline` (0.5 in the authors' code).
@@ -83,7 +84,8 @@ def budget_relative(
   share = _like(jnp.arange(num) / num, rewards)
   own = earlier_baseline(rewards, weights, decay=decay)
   others = group_baseline(rewards, weights, groups)
-  return budget_returns(rewards, weights) - share * own - (1 - share) * others
+  relative = budget_returns(rewards, weights) - share * own - (1 - share) * others
+  return jnp.where(jnp.isnan(relative), 0, relative)
 
 
 def at_budgets(x: jax.Array, index: jax.Array, budgets: tuple[int, ...]) -> jax.Array:

@@ -32,8 +32,8 @@ def estimated(
 
 
 def normalised(advantages: jax.Array, *, eps: float = 1e-8) -> jax.Array:
-  """Advantages of mean 0 and standard deviation 1 over the whole batch."""
-  return (advantages - advantages.mean()) / (advantages.std() + eps)
+  """Advantages of mean 0 and standard deviation 1, unbiased (n - 1), over the whole batch."""
+  return (advantages - advantages.mean()) / (advantages.std(ddof=1) + eps)
 
 
 def transitions(batch: Batch) -> Batch:

@@ -3,9 +3,12 @@
 Every function takes rewards [B] and group ids [B] in any order and of any size. A group whose rewards are
 all equal gets exactly zero, as does a group of one: float residue never becomes a spike, neither that of
 the mean (3 x 0.1 / 3) nor that of rewards whose parts were added in another order (0.1 + 0.3 + 0.5).
-(verl's loops give a group of one its raw reward, its vectorised versions 0, as here; TRL divides by a
-deviation of 0, which also gives 0.) Only `against` and `globally_normalised` have another baseline than the
+(verl 0.9 gives a group of one its raw reward, with mean 0 and deviation 1; TRL divides 0 by a deviation of
+0 + eps, which is 0 as here.) Only `against` and `globally_normalised` have another baseline than the
 group, and so have something to say about a group of equals.
+
+A reward of NaN says that the row was not scored. Such a row is in no mean, deviation, extreme or count, of
+its group or of the batch, and its own advantage is 0 (`against`: NaN): without it the others have the same.
 
 `join` makes one id out of several: groups per prompt and role, task, agent or mode.
 """
@@ -22,8 +25,15 @@ def _sums(x: jax.Array, groups: jax.Array) -> jax.Array:
   return jax.ops.segment_sum(x, groups, num_segments=x.shape[0])[groups]
 
 
-def _sizes(groups: jax.Array) -> jax.Array:
-  return _sums(jnp.ones(groups.shape, jnp.float32), groups)
+def _known(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+  """`x` [B] in float32 with 0 for NaN, and [B] bool, True where it is a number."""
+  known = ~jnp.isnan(x)
+  return jnp.where(known, x, 0).astype(jnp.float32), known
+
+
+def _sizes(rewards: jax.Array, groups: jax.Array) -> jax.Array:
+  """[B]: how many rows of the row's group were scored, as a number to divide by: at least 1."""
+  return jnp.maximum(_sums((~jnp.isnan(rewards)).astype(jnp.float32), groups), 1)
 
 
 def join(*columns: jax.Array) -> jax.Array:
@@ -45,28 +55,30 @@ def join(*columns: jax.Array) -> jax.Array:
 
 
 def is_informative(rewards: jax.Array, groups: jax.Array) -> jax.Array:
-  """[B] bool: True where the row's group holds two rewards that differ beyond rounding: it can teach."""
+  """[B] bool: True where the row's group holds two rewards that differ beyond rounding: it can teach.
+
+  False for a row that was not scored (NaN).
+  """
   chex.assert_rank([rewards, groups], 1)
-  num, rewards = rewards.shape[0], rewards.astype(jnp.float32)
-  high = jax.ops.segment_max(rewards, groups, num_segments=num)[groups]
-  low = jax.ops.segment_min(rewards, groups, num_segments=num)[groups]
-  # Said the other way round, so that a NaN counts as a difference and is not silently an advantage of 0.
-  return ~(high - low <= RESIDUE * jnp.maximum(jnp.abs(high), jnp.abs(low)))
+  num, (rewards, known) = rewards.shape[0], _known(rewards)
+  high = jax.ops.segment_max(jnp.where(known, rewards, -jnp.inf), groups, num_segments=num)[groups]
+  low = jax.ops.segment_min(jnp.where(known, rewards, jnp.inf), groups, num_segments=num)[groups]
+  return known & ~(high - low <= RESIDUE * jnp.maximum(jnp.abs(high), jnp.abs(low)))
 
 
 def centred(rewards: jax.Array, groups: jax.Array) -> jax.Array:
   """Rewards minus the mean of their group: A_i = r_i - mean(r).
 
   Args:
-    rewards: [B] outcomes.
+    rewards: [B] outcomes; NaN for a row that was not scored, here and below.
     groups: [B] int32 ids in 0..B-1.
   Returns:
     [B] float32 advantages; sum to zero in each group.
   Source: Dr. GRPO, https://arxiv.org/abs/2503.20783, section 3.
   """
   chex.assert_rank([rewards, groups], 1)
-  rewards = rewards.astype(jnp.float32)
-  advantages = rewards - _sums(rewards, groups) / _sizes(groups)
+  known, _ = _known(rewards)
+  advantages = known - _sums(known, groups) / _sizes(rewards, groups)
   return jnp.where(is_informative(rewards, groups), advantages, 0)
 
 
@@ -86,7 +98,7 @@ def normalised(rewards: jax.Array, groups: jax.Array, *, eps: float = 1e-6) -> j
   [ 0.71 -0.71  0.    0.  ]
   """
   advantages = centred(rewards, groups)
-  variance = _sums(jnp.square(advantages), groups) / jnp.maximum(_sizes(groups) - 1, 1)
+  variance = _sums(jnp.square(advantages), groups) / jnp.maximum(_sizes(rewards, groups) - 1, 1)
   return advantages / (jnp.sqrt(variance) + eps)
 
 
@@ -100,14 +112,18 @@ def leave_one_out(rewards: jax.Array, groups: jax.Array) -> jax.Array:
     [B] float32 advantages; 0 for a group of one, which has no others.
   Source: RLOO, https://arxiv.org/abs/2402.14740, eq. 8.
   """
-  sizes = _sizes(groups)
+  sizes = _sizes(rewards, groups)
   return centred(rewards, groups) * sizes / jnp.maximum(sizes - 1, 1)
 
 
 def deviation(x: jax.Array, groups: jax.Array) -> jax.Array:
-  """[B] float32: the unbiased standard deviation of `x` [B] in the row's group; 0 for a group of one."""
-  spread = _minus_weighted_mean(x.astype(jnp.float32), jnp.ones(x.shape, jnp.float32), groups)
-  return jnp.sqrt(_sums(jnp.square(spread), groups) / jnp.maximum(_sizes(groups) - 1, 1))
+  """[B] float32: the unbiased standard deviation of `x` [B] in the row's group; 0 for a group of one.
+
+  Entries of NaN are left out.
+  """
+  known, counts = _known(x)
+  spread = jnp.where(counts, _minus_weighted_mean(known, counts.astype(jnp.float32), groups), 0)
+  return jnp.sqrt(_sums(jnp.square(spread), groups) / jnp.maximum(_sizes(x, groups) - 1, 1))
 
 
 def pool_normalised(
@@ -130,7 +146,7 @@ def pool_normalised(
     centred rewards is that of verl and ms-swift.
   """
   advantages = centred(rewards, groups)
-  return advantages / (deviation(advantages, pools) + eps)
+  return advantages / (deviation(jnp.where(jnp.isnan(rewards), jnp.nan, advantages), pools) + eps)
 
 
 def pool_scaled(
@@ -194,7 +210,7 @@ def against(rewards: jax.Array, baselines: jax.Array) -> jax.Array:
     rewards: [B] outcomes.
     baselines: [B] what was to be expected of each.
   Returns:
-    [B] float32 advantages.
+    [B] float32 advantages; NaN for a row that was not scored, so that they can be normalised as rewards are.
   Source: ReMax, https://arxiv.org/abs/2310.10505; RAE: SPIRAL, https://arxiv.org/abs/2506.24119.
   """
   chex.assert_rank([rewards, baselines], 1)
@@ -217,7 +233,9 @@ def length_weighted(rewards: jax.Array, lengths: jax.Array, groups: jax.Array) -
   """
   chex.assert_equal_shape([rewards, lengths])
   # The baseline moves with the rewards, so it may be taken of centred ones: exactly 0 where those are.
-  return _minus_weighted_mean(centred(rewards, groups), lengths.astype(jnp.float32), groups)
+  scored = ~jnp.isnan(rewards)
+  weights = jnp.where(scored, lengths, 0).astype(jnp.float32)
+  return jnp.where(scored, _minus_weighted_mean(centred(rewards, groups), weights, groups), 0)
 
 
 def optimal_token_baseline(
@@ -243,6 +261,7 @@ def optimal_token_baseline(
     `optimal_token_baseline` (decisions counted as in its `tir_optimal_token_baseline`).
   """
   chex.assert_equal_shape([returns, energies, mask])
+  mask &= ~jnp.isnan(returns)
   num_rows, num_columns = mask.shape
   place = groups[:, None] * num_columns + jnp.cumsum(mask, axis=1) - 1
   # One place more, for all that is not a decision: nothing there differs, so it is 0.
@@ -281,7 +300,7 @@ def mean_normalised(rewards: jax.Array, groups: jax.Array) -> jax.Array:
     [B] float32 advantages; 0 where the mean of the group is not above 0.
   Source: MaxRL, https://arxiv.org/abs/2602.02710; as in prime-rl.
   """
-  means = _sums(rewards.astype(jnp.float32), groups) / _sizes(groups)
+  means = _sums(_known(rewards)[0], groups) / _sizes(rewards, groups)
   return jnp.where(means <= 0, 0, centred(rewards, groups) / jnp.where(means <= 0, 1, means))
 
 
@@ -326,7 +345,7 @@ def _pass_at_k(rewards, groups, k):
   if k < 1:
     raise ValueError(f'k={k} is not a number of samples; pass k >= 1')
   right = jnp.sign(jnp.maximum(rewards.astype(jnp.float32), 0))  # 1 or 0, and a NaN stays one
-  size, wrong = _sizes(groups), _sums(1 - right, groups)
+  size, wrong = _sizes(rewards, groups), _sums((right == 0).astype(jnp.float32), groups)
   others_miss = jnp.where(size >= k, 1.0, 0.0)
   for j in range(1, k):  # a factor is 0 where there are not enough wrong ones
     others_miss *= jnp.maximum(wrong - j, 0) / jnp.maximum(size - j, 1)
@@ -347,15 +366,16 @@ def best_margin(rewards: jax.Array, groups: jax.Array) -> jax.Array:
   Source: https://arxiv.org/abs/2503.19595; as in verl's `grpo_passk`.
   """
   chex.assert_rank([rewards, groups], 1)
-  num, rewards = rewards.shape[0], rewards.astype(jnp.float32)
+  num, scored = rewards.shape[0], ~jnp.isnan(rewards)
   highest = lambda x: jax.ops.segment_max(x, groups, num_segments=num)[groups]
-  best = rewards == highest(rewards)
+  rewards = jnp.where(scored, rewards, -jnp.inf).astype(jnp.float32)
+  best = scored & (rewards == highest(rewards))
   second = highest(jnp.where(best, -jnp.inf, rewards))
   second = jnp.where(jnp.isneginf(second), rewards, second)  # a group of one, or of equals
-  margin = rewards - second
+  margin = jnp.where(scored, rewards - second, 0)
   alone = best & (_sums(best.astype(jnp.float32), groups) == 1)
   counts = alone & (margin > RESIDUE * jnp.maximum(jnp.abs(rewards), jnp.abs(second)))
-  return jnp.where(counts | jnp.isnan(margin), margin, 0)
+  return jnp.where(counts, margin, 0)
 
 
 def _minus_weighted_mean(x: jax.Array, weights: jax.Array, groups: jax.Array) -> jax.Array:
@@ -364,24 +384,30 @@ def _minus_weighted_mean(x: jax.Array, weights: jax.Array, groups: jax.Array) ->
   return x - _sums(weights * x, groups) / jnp.where(total > 0, total, 1)
 
 
-def pooled(rewards: jax.Array, successes: jax.Array, attempts: jax.Array, *, eps: float = 1e-6) -> jax.Array:
+def pooled(
+    rewards: jax.Array, success_rates: jax.Array, successes: jax.Array, attempts: jax.Array, *,
+    eps: float = 1e-6,
+) -> jax.Array:
   """Rewards against mean and deviation of *all* samples of the prompt, of which these rows are a choice.
 
-      A_i = (r_i - p) / (sqrt(p (1 - p)) + eps),    p = successes / attempts
+      A_i = (r_i - p̂) / (sqrt(p (1 - p)) + eps),    p = successes / attempts
 
-  A group that was balanced has a mean of 1/2 whatever the prompt; its baseline would be another's.
+  A group that was balanced has a mean of 1/2 whatever the prompt; its baseline would be another's. The mean
+  is the unbiased p̂, for p is biased where prompts stop when they have enough; the scale is that of the
+  share p, which is never 0 where there are both kinds.
 
   Args:
     rewards: [B] 0 or 1.
+    success_rates: [B] p̂ of the row's prompt, such as `controllers/stopping.py` finds it.
     successes: [B] right samples of the row's prompt, whether they were kept or not.
     attempts: [B] all samples of it.
     eps: added to the deviation.
   Returns:
     [B] float32 advantages; 0 where all samples were right or all wrong.
-  Source: Reinforce-Ada, https://arxiv.org/abs/2510.04996, as in the authors' code.
+  Source: Reinforce-Ada, https://arxiv.org/abs/2510.04996, as in the authors' code but for p̂: there p is both.
   """
-  chex.assert_equal_shape([rewards, successes, attempts])
+  chex.assert_equal_shape([rewards, success_rates, successes, attempts])
   rates = successes.astype(jnp.float32) / jnp.maximum(attempts, 1).astype(jnp.float32)
-  informative = (successes > 0) & (successes < attempts)
+  informative = (successes > 0) & (successes < attempts) & ~jnp.isnan(rewards)
   deviations = jnp.sqrt(jnp.where(informative, rates * (1 - rates), 1))
-  return jnp.where(informative, (rewards.astype(jnp.float32) - rates) / (deviations + eps), 0)
+  return jnp.where(informative, (rewards.astype(jnp.float32) - success_rates) / (deviations + eps), 0)

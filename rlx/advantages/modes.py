@@ -2,7 +2,8 @@
 
 Modes are numbered 0..M-1, one column `modes` [B] beside `groups` [B] (`rollout/modes.py`). What a mode is
 worth to a prompt is the mean reward of its rows there, plus a margin that says how much better the others
-have to be to be worth their tokens.
+have to be to be worth their tokens. A reward of NaN is that of a row that was not scored, which counts for
+nothing.
 """
 
 from collections.abc import Sequence
@@ -28,8 +29,10 @@ def best_mode(x: jax.Array, groups: jax.Array, modes: jax.Array, *, margins: Seq
   num, num_modes = x.shape[0], len(margins)
   place = groups * num_modes + modes
   sums = lambda y: jax.ops.segment_sum(y.astype(jnp.float32), place, num_segments=num * num_modes)
-  counts = sums(jnp.ones(num))
-  means = (sums(x) / jnp.maximum(counts, 1)).reshape(num, num_modes) + jnp.asarray(margins, jnp.float32)[None]
+  known = ~jnp.isnan(x)
+  counts = sums(known)
+  means = (sums(jnp.where(known, x, 0)) / jnp.maximum(counts, 1)).reshape(num, num_modes)
+  means += jnp.asarray(margins, jnp.float32)[None]
   means = jnp.where(counts.reshape(means.shape) > 0, means, -jnp.inf)
   return jnp.argmax(means, axis=1).astype(jnp.int32)[groups]
 
@@ -50,7 +53,7 @@ def inter_mode(
   Source: LHRM, https://arxiv.org/abs/2505.14631, inter-group rewards.
   """
   best = best_mode(rewards, groups, modes, margins=margins) == modes
-  return group_advantages.normalised(best.astype(jnp.float32), groups, eps=eps)
+  return group_advantages.normalised(_of_scored(best, rewards), groups, eps=eps)
 
 
 def intra_mode(rewards: jax.Array, groups: jax.Array, modes: jax.Array, *, eps: float = 1e-6) -> jax.Array:
@@ -70,5 +73,11 @@ def intra_mode(rewards: jax.Array, groups: jax.Array, modes: jax.Array, *, eps: 
   Source: LHRM, https://arxiv.org/abs/2505.14631, intra-group rewards.
   """
   key = group_advantages.join(groups, modes)
-  highest = jax.ops.segment_max(rewards.astype(jnp.float32), key, num_segments=key.shape[0])[key]
-  return group_advantages.normalised((rewards >= highest).astype(jnp.float32), key, eps=eps)
+  known = jnp.where(jnp.isnan(rewards), -jnp.inf, rewards).astype(jnp.float32)
+  highest = jax.ops.segment_max(known, key, num_segments=key.shape[0])[key]
+  return group_advantages.normalised(_of_scored(rewards >= highest, rewards), key, eps=eps)
+
+
+def _of_scored(x, rewards):
+  """`x` [B] as numbers, NaN where the row was not scored."""
+  return jnp.where(jnp.isnan(rewards), jnp.nan, x.astype(jnp.float32))

@@ -3,7 +3,9 @@
 Rewards are [B, M], a column for each objective (right, well formed, short, ...). Added first, an objective
 that varies more drowns the others, and different mixtures with the same sum become the same advantage;
 normalised first, each has deviation 1 in its group, and a weight means what it says. An objective that does
-not vary in a group contributes exactly nothing there; see `groups.py`, also for groups of one.
+not vary in a group contributes exactly nothing there; see `groups.py`, also for groups of one. A reward of
+NaN says that the objective does not apply to the row: it is in no mean or deviation of the objective and adds
+nothing to the row's sum. A row to which none applies was not scored, and counts for nothing.
 """
 
 from collections.abc import Sequence
@@ -78,17 +80,18 @@ def gdpo(rewards: jax.Array, groups: jax.Array, *, weights: Sequence[float], eps
   Source: GDPO, https://arxiv.org/abs/2601.05242; equation as in TRL's `normalize_then_sum`.
   """
   advantages = normalise_then_sum(rewards, groups, weights=weights, eps=eps)
-  return advantages / (group_advantages.deviation(advantages, jnp.zeros_like(groups)) + eps)
+  of_scored = jnp.where(jnp.isnan(rewards).all(axis=1), jnp.nan, advantages)
+  return advantages / (group_advantages.deviation(of_scored, jnp.zeros_like(groups)) + eps)
 
 
 def weighted_sum(rewards: jax.Array, *, weights: Sequence[float]) -> jax.Array:
-  """Σ_m w_m r_im.
+  """Σ_m w_m r_im, over the objectives that apply to the row.
 
   Args:
     rewards: [B, M] outcomes by objective.
     weights: w, one number for each objective.
   Returns:
-    [B] float32.
+    [B] float32; NaN where no objective applies.
   Raises:
     ValueError: there are not as many weights as objectives.
   """
@@ -96,4 +99,6 @@ def weighted_sum(rewards: jax.Array, *, weights: Sequence[float]) -> jax.Array:
   if len(weights) != rewards.shape[1]:
     raise ValueError(f'{len(weights)} weights for {rewards.shape[1]} objectives; pass one for each')
   # Not a matrix product: its precision is the platform's, and equal rewards should stay equal.
-  return jnp.sum(rewards.astype(jnp.float32) * jnp.asarray(weights, jnp.float32)[None], axis=1)
+  known = ~jnp.isnan(rewards)
+  parts = jnp.where(known, rewards, 0).astype(jnp.float32) * jnp.asarray(weights, jnp.float32)[None]
+  return jnp.where(known.any(axis=1), parts.sum(axis=1), jnp.nan)

@@ -9,7 +9,8 @@ is no longer independent of it. Everything is float32 and keeps its shapes, so t
     Moments   mean and variance of all, or of the latest    scales and normalisation of rewards
     Beta      successes and failures, some of them forgotten   SPO, MSSR
 
-Keys outside 0..K-1 are not taken in; what is read for them means nothing.
+Keys outside 0..K-1 are not taken in; what is read for them means nothing. Nor are rewards of NaN, those of
+rows that were not scored: without the row the statistic is the same.
 """
 
 from typing import NamedTuple
@@ -46,6 +47,7 @@ def mean_update(state: Mean, keys: jax.Array, rewards: jax.Array, *, decay: floa
     The new mean.
   Source: RAE: SPIRAL, https://arxiv.org/abs/2506.24119.
   """
+  keys = _scored_keys(keys, rewards, state.values)
   count, total = _counts(state.values, keys, jnp.ones_like(rewards)), _counts(state.values, keys, rewards)
   latest = total / jnp.maximum(count, 1)
   return Mean(jnp.where(count > 0, decay * state.values + (1 - decay) * latest, state.values))
@@ -85,7 +87,7 @@ def moments_update(state: Moments, keys: jax.Array, rewards: jax.Array, *, keep:
     The new moments; those of keys that do not occur stay.
   Source: Welford, 1962, https://doi.org/10.1080/00401706.1962.10490022; for batches: Chan et al., 1979.
   """
-  rewards = rewards.astype(jnp.float32)
+  keys, rewards = _scored_keys(keys, rewards, state.means), rewards.astype(jnp.float32)
   new = _counts(state.means, keys, jnp.ones_like(rewards))
   new_means = _counts(state.means, keys, rewards) / jnp.maximum(new, 1)
   new_squares = _counts(state.means, keys, jnp.square(rewards - new_means[keys]))
@@ -154,6 +156,7 @@ def beta_update(state: Beta, prompts: jax.Array, rewards: jax.Array, *, keep: ja
     https://arxiv.org/abs/2512.18215.
   """
   chex.assert_equal_shape([prompts, rewards])
+  prompts = _scored_keys(prompts, rewards, state.successes)
   rewards, num = rewards.astype(jnp.float32), state.successes.shape[0]
   keep = jnp.broadcast_to(jnp.asarray(keep, jnp.float32), rewards.shape)
   keep = jnp.minimum(jax.ops.segment_min(keep, prompts, num_segments=num), 1)  # inf where there is no row
@@ -185,6 +188,11 @@ def retention(kl: jax.Array, *, half_life: float, low: float, high: float) -> ja
   Source: SPO, https://arxiv.org/abs/2509.13232, eq. 5.
   """
   return jnp.clip(jnp.exp2(-kl.astype(jnp.float32) / half_life), low, high)
+
+
+def _scored_keys(keys: jax.Array, rewards: jax.Array, like: jax.Array) -> jax.Array:
+  """[B]: the keys, and one beyond the last, which is not taken in, where a reward is NaN."""
+  return jnp.where(jnp.isnan(rewards), like.shape[0], keys)
 
 
 def _counts(like: jax.Array, keys: jax.Array, x: jax.Array) -> jax.Array:

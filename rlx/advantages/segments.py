@@ -15,7 +15,8 @@ running mean says. For example
 Segments are ids [B, T] as `ids` makes them: the place (row · T + column) of the segment's first token, -1
 outside. Whatever belongs to a segment is held at each of its tokens, so that terms are added as they are.
 Statistics over a key count each segment once, however many tokens it has. As in `groups.py`, segments with
-nothing to be compared with, or with nothing that differs, have their own return as baseline: exactly 0.
+nothing to be compared with, or with nothing that differs, have their own return as baseline: exactly 0. A
+return of NaN is that of a row that was not scored: it is in no baseline and no scale, and its term is 0.
 """
 
 from collections.abc import Callable
@@ -160,8 +161,9 @@ def term(
   Source: the form is ours; the papers written in it are in the tests.
   """
   at = lambda x: broadcast(jnp.asarray(x, jnp.float32), segments)
-  scale = jnp.where(segments >= 0, at(scale), 1)
-  return jnp.where(segments >= 0, at(weight) * post((at(returns) - at(baseline)) / scale), 0)
+  counts = (segments >= 0) & ~jnp.isnan(at(returns))
+  scale = jnp.where(counts, at(scale), 1)
+  return jnp.where(counts, at(weight) * post((at(returns) - at(baseline)) / scale), 0)
 
 
 def _rows(mask):

@@ -42,7 +42,7 @@ def gae(
   chex.assert_shape(values, (*rewards.shape[:-1], rewards.shape[-1] + 1))
   values = values.astype(jnp.float32)
   deltas = rewards + discounts * values[..., 1:] - values[..., :-1]
-  return _accumulated(deltas, discounts * lambda_)
+  return accumulated(deltas, discounts * lambda_)
 
 
 def gae_tokens(
@@ -68,7 +68,7 @@ def gae_tokens(
   between(0, 1, discount=discount, lambda_=lambda_)
   values = jnp.where(mask, values, 0).astype(jnp.float32)
   deltas = jnp.where(mask, rewards + discount * _at_next(values, mask) - values, 0)
-  return jnp.where(mask, _accumulated(deltas, jnp.where(mask, discount * lambda_, 1.0)), 0)
+  return jnp.where(mask, accumulated(deltas, jnp.where(mask, discount * lambda_, 1.0)), 0)
 
 
 def gae_episodes(
@@ -98,7 +98,7 @@ def gae_episodes(
   between(0, 1, discount=discount, lambda_=lambda_)
   bootstrap = jnp.where(terminated, 0, next_values).astype(jnp.float32)
   deltas = rewards + discount * bootstrap - values.astype(jnp.float32)
-  return _accumulated(deltas, jnp.where(terminated | truncated, 0, discount * lambda_))
+  return accumulated(deltas, jnp.where(terminated | truncated, 0, discount * lambda_))
 
 
 def lengths_to_lambda(lengths: jax.Array, *, alpha: float) -> jax.Array:
@@ -145,7 +145,7 @@ def returns(rewards: jax.Array, discounts: jax.Array) -> jax.Array:
     discounts: [..., T] γ (1 - terminated).
   """
   chex.assert_equal_shape([rewards, discounts])
-  return _accumulated(rewards, discounts)
+  return accumulated(rewards, discounts)
 
 
 def returns_tokens(rewards: jax.Array, mask: jax.Array, *, discount: float) -> jax.Array:
@@ -157,8 +157,20 @@ def returns_tokens(rewards: jax.Array, mask: jax.Array, *, discount: float) -> j
     discount: γ per decision.
   """
   chex.assert_equal_shape([rewards, mask])
-  to_go = _accumulated(jnp.where(mask, rewards, 0), jnp.where(mask, discount, 1.0))
+  to_go = accumulated(jnp.where(mask, rewards, 0), jnp.where(mask, discount, 1.0))
   return jnp.where(mask, to_go, 0)
+
+
+def paid_at_end(rewards: jax.Array, mask: jax.Array) -> jax.Array:
+  """[B, T] float32: the outcome of each row as the reward of its last decision, 0 at all other tokens.
+
+  Args:
+    rewards: [B] outcomes.
+    mask: [B, T] bool, True where the token is a decision.
+  """
+  chex.assert_rank([rewards, mask], [1, 2])
+  is_last = mask & (jnp.cumsum(mask, axis=1) == mask.sum(axis=1, keepdims=True))
+  return jnp.where(is_last, rewards[:, None], 0).astype(jnp.float32)
 
 
 def lambda_returns(
@@ -202,6 +214,7 @@ def vtrace(
     lambda_: float,
     clip_rho: float,
     clip_c: float,
+    clip_pg: float | None = None,
 ) -> VTrace:
   """Targets and advantages of a policy from steps that another one took.
 
@@ -209,7 +222,7 @@ def vtrace(
       δ_t = ρ_t (r_t + γ_t V_{t+1} - V_t),    ρ_t = min(ratio, clip_rho),    c_t = λ min(ratio, clip_c)
 
   With ratios of 1 and both clips at 1 the targets are `lambda_returns`. Which value function they lead to is
-  up to `clip_rho`; `clip_c` is only about how fast. (rlax can clip the ρ of A at another height.)
+  up to `clip_rho`; `clip_c` is only about how fast; `clip_pg`, of the ρ in A alone, about neither.
 
   Args:
     rewards: [..., T] reward after each action.
@@ -219,6 +232,7 @@ def vtrace(
     lambda_: in [0, 1]; 1 in the paper's experiments.
     clip_rho: ρ bar, at least `clip_c`.
     clip_c: c bar.
+    clip_pg: ρ bar of the policy gradient, as in the authors' code; `clip_rho` if not given.
   Returns:
     A `VTrace`.
   Source: IMPALA, https://arxiv.org/abs/1802.01561, eq. 1, remarks 1 and 2, section 4.2.
@@ -226,7 +240,7 @@ def vtrace(
   chex.assert_shape(values, (*rewards.shape[:-1], rewards.shape[-1] + 1))
   return _vtrace(
       rewards, values[..., :-1], values[..., 1:], discounts, jnp.zeros(rewards.shape, bool), ratios,
-      lambda_=lambda_, clip_rho=clip_rho, clip_c=clip_c,
+      lambda_=lambda_, clip_rho=clip_rho, clip_c=clip_c, clip_pg=clip_pg,
   )
 
 
@@ -242,6 +256,7 @@ def vtrace_episodes(
     lambda_: float,
     clip_rho: float,
     clip_c: float,
+    clip_pg: float | None = None,
 ) -> VTrace:
   """`vtrace` over rows in which one episode follows the other; ends are those of `gae_episodes`.
 
@@ -256,6 +271,7 @@ def vtrace_episodes(
     lambda_: as in `vtrace`.
     clip_rho: as in `vtrace`.
     clip_c: as in `vtrace`.
+    clip_pg: as in `vtrace`.
   Returns:
     A `VTrace`.
   Source: IMPALA, https://arxiv.org/abs/1802.01561, eq. 1, remarks 1 and 2, section 4.2.
@@ -263,20 +279,27 @@ def vtrace_episodes(
   discounts = jnp.where(terminated, 0.0, discount)
   return _vtrace(
       rewards, values, next_values, discounts, terminated | truncated, ratios, lambda_=lambda_,
-      clip_rho=clip_rho, clip_c=clip_c,
+      clip_rho=clip_rho, clip_c=clip_c, clip_pg=clip_pg,
   )
 
 
-def _vtrace(rewards, values, next_values, discounts, ended, ratios, *, lambda_, clip_rho, clip_c) -> VTrace:
+def _vtrace(
+    rewards, values, next_values, discounts, ended, ratios, *, lambda_, clip_rho, clip_c, clip_pg
+) -> VTrace:
   """All [..., T]; no correction crosses a step that `ended` an episode."""
   chex.assert_equal_shape([rewards, values, next_values, discounts, ended, ratios])
   values, next_values, ratios = (x.astype(jnp.float32) for x in (values, next_values, ratios))
   rho = jnp.minimum(ratios, clip_rho)
   deltas = rho * (rewards + discounts * next_values - values)
-  corrections = _accumulated(deltas, jnp.where(ended, 0, discounts * lambda_ * jnp.minimum(ratios, clip_c)))
+  corrections = accumulated(deltas, jnp.where(ended, 0, discounts * lambda_ * jnp.minimum(ratios, clip_c)))
   later = jnp.concatenate([corrections[..., 1:], jnp.zeros_like(corrections[..., :1])], axis=-1)
   next_targets = next_values + jnp.where(ended, 0, later)
-  return VTrace(values + corrections, rho * (rewards + discounts * next_targets - values))
+  weights = _clipped_for_policy(ratios, clip_rho, clip_pg)
+  return VTrace(values + corrections, weights * (rewards + discounts * next_targets - values))
+
+
+def _clipped_for_policy(ratios, clip_rho, clip_pg):
+  return jnp.minimum(ratios, clip_rho if clip_pg is None else clip_pg)
 
 
 def vtrace_tokens(
@@ -289,6 +312,7 @@ def vtrace_tokens(
     lambda_: float,
     clip_rho: float,
     clip_c: float,
+    clip_pg: float | None = None,
 ) -> VTrace:
   """`vtrace` over the decisions of each row; after the last one the episode is over and the value is 0.
 
@@ -301,6 +325,7 @@ def vtrace_tokens(
     lambda_: as in `vtrace`.
     clip_rho: as in `vtrace`.
     clip_c: as in `vtrace`.
+    clip_pg: as in `vtrace`.
   Returns:
     A `VTrace`; zero where `mask` is False.
   Source: IMPALA, https://arxiv.org/abs/1802.01561, eq. 1.
@@ -310,8 +335,9 @@ def vtrace_tokens(
   rho = jnp.minimum(ratios, clip_rho)
   deltas = rho * (rewards + discount * _at_next(values, mask) - values)
   decays = jnp.where(mask, discount * lambda_ * jnp.minimum(ratios, clip_c), 1.0)
-  targets = jnp.where(mask, values + _accumulated(deltas, decays), 0)
-  return VTrace(targets, rho * (rewards + discount * _at_next(targets, mask) - values))
+  targets = jnp.where(mask, values + accumulated(deltas, decays), 0)
+  weights = _clipped_for_policy(ratios, clip_rho, clip_pg)
+  return VTrace(targets, weights * (rewards + discount * _at_next(targets, mask) - values))
 
 
 def _at_next(x: jax.Array, mask: jax.Array) -> jax.Array:
@@ -319,11 +345,11 @@ def _at_next(x: jax.Array, mask: jax.Array) -> jax.Array:
 
   `x` is 0 where `mask` is False.
   """
-  upcoming = _accumulated(x, jnp.where(mask, 0.0, 1.0))  # at the first masked token from here on
+  upcoming = accumulated(x, jnp.where(mask, 0.0, 1.0))  # at the first masked token from here on
   return jnp.pad(upcoming[:, 1:], ((0, 0), (0, 1)))
 
 
-def _accumulated(x: jax.Array, decays: jax.Array) -> jax.Array:
+def accumulated(x: jax.Array, decays: jax.Array) -> jax.Array:
   """[..., T] float32: y_t = x_t + decay_t y_{t+1}, from the last to the first; nothing follows the last."""
   x, decays = (jnp.moveaxis(a, -1, 0).astype(jnp.float32) for a in (x, decays))
   step = lambda later, now: (now[0] + now[1] * later,) * 2
@@ -333,6 +359,8 @@ def _accumulated(x: jax.Array, decays: jax.Array) -> jax.Array:
 
 def whiten(advantages: jax.Array, mask: jax.Array, *, eps: float = 1e-8) -> jax.Array:
   """Advantages with mean 0 and variance 1 over all counted tokens of the batch.
+
+  The variance divides by n - 1, as every deviation here, in TRL and in verl (`masked_whiten`).
 
   Args:
     advantages: [B, T].
@@ -345,4 +373,4 @@ def whiten(advantages: jax.Array, mask: jax.Array, *, eps: float = 1e-8) -> jax.
   count = jnp.maximum(mask.sum(), 1)
   mean = jnp.sum(jnp.where(mask, advantages, 0)) / count
   centred = jnp.where(mask, advantages - mean, 0)
-  return centred * jax.lax.rsqrt(jnp.sum(jnp.square(centred)) / count + eps)
+  return centred * jax.lax.rsqrt(jnp.sum(jnp.square(centred)) / jnp.maximum(count - 1, 1) + eps)

@@ -6,7 +6,7 @@ were branched on purpose; all else here works on either. A *span* is a stretch o
 and the rows through it stay the same: between two branchings.
 
 Values are those of centred rewards, so that the root's is zero, and everything is exactly zero in a group
-whose rewards are all equal (see `groups.py`).
+whose rewards are all equal (see `groups.py`). A row that was not scored (NaN) goes through no node.
 """
 
 from typing import NamedTuple
@@ -52,6 +52,7 @@ def node_values(rewards: jax.Array, nodes: jax.Array) -> jax.Array:
   Source: TEMPO, https://arxiv.org/abs/2509.18314, section 3.
   """
   chex.assert_rank([rewards, nodes], [1, 2])
+  nodes = _of_scored(nodes, rewards)
   rewards = jnp.broadcast_to(rewards[:, None].astype(jnp.float32), nodes.shape)
   return jnp.where(nodes >= 0, _node_sums(rewards, nodes) / node_sizes(nodes), 0)
 
@@ -78,7 +79,7 @@ def prefix_td(rewards: jax.Array, nodes: jax.Array, groups: jax.Array) -> jax.Ar
     [B, T] float32 advantages; zero where there is no node.
   Source: TEMPO, https://arxiv.org/abs/2509.18314.
   """
-  outcome = group_advantages.normalised(rewards, groups)
+  outcome, nodes = group_advantages.normalised(rewards, groups), _of_scored(nodes, rewards)
   values = node_values(outcome, nodes)
   change = jnp.where(_spans(nodes).begins, values - _before(values, nodes), 0)
   return jnp.where(nodes >= 0, outcome[:, None] + change, 0)
@@ -102,7 +103,7 @@ def subgroups(rewards: jax.Array, nodes: jax.Array, groups: jax.Array) -> jax.Ar
   Source: TreePO, https://arxiv.org/abs/2508.17445, section 2.3; the plain average over depths is that of
     the authors' training script (`adv_weight_strategy="average"`).
   """
-  outcome = group_advantages.centred(rewards, groups)
+  outcome, nodes = group_advantages.centred(rewards, groups), _of_scored(nodes, rewards)
   spans = _spans(nodes)
   counted = spans.begins & (spans.sizes > 1)
   relative = jnp.where(counted, outcome[:, None] - node_values(outcome, nodes), 0)
@@ -130,7 +131,7 @@ def segment_td(
   Source: ROSE, https://arxiv.org/abs/2601.05053, and the authors' code, where the mean of all rows through
     the beginning stands for the siblings.
   """
-  outcome = group_advantages.centred(rewards, groups)
+  outcome, nodes = group_advantages.centred(rewards, groups), _of_scored(nodes, rewards)
   values = node_values(outcome, nodes)
   spans = _spans(nodes)
   change = jnp.where(spans.begins, values - _before(values, nodes), 0)
@@ -138,6 +139,11 @@ def segment_td(
   waste, parted = _waste(rewards, nodes, groups, length_power)
   advantages -= jnp.where(parted, jnp.abs(advantages) * waste[:, None], 0)
   return jnp.where(nodes >= 0, advantages, 0)
+
+
+def _of_scored(nodes, rewards):
+  """Nodes [B, T], none in the rows whose reward is NaN."""
+  return jnp.where(jnp.isnan(rewards)[:, None], -1, nodes)
 
 
 def _waste(rewards, nodes, groups, power):

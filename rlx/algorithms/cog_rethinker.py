@@ -16,6 +16,7 @@ from rlx.algorithms.grpo import grpo
 from rlx.engine.speaker import Speaker
 from rlx.losses.anchors import Anchor
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
+from rlx.unscored import scored_rows
 
 
 def cog_rethinker(
@@ -47,7 +48,7 @@ def cog_rethinker(
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     mask = batch['direct_mask']
     lengths = mask.sum(axis=-1, keepdims=True).clip(1)
-    shares = reductions.sequence_sum(mask & batch['transferred'][:, None]) / lengths
+    shares = reductions.sequence_sum(mask & batch['transferred'][:, None], scored_rows(batch)) / lengths
     return {**parent.advantage(models, batch, key), 'direct_weights': shares}
 
   def loss(models: Models, batch: Batch, key: Key):

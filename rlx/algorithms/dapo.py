@@ -61,7 +61,8 @@ def dapo(
     penalty = shaping.soft_overlong(
         batch['action_mask'].sum(axis=-1), max_tokens=max_tokens, buffer=overlong_buffer
     )
-    everywhere = lambda x: jnp.full(x.shape, jnp.mean(x.astype(jnp.float32)))
+    scored = ~jnp.isnan(batch['rewards'])
+    everywhere = lambda x: jnp.full(x.shape, jnp.nanmean(jnp.where(scored, x.astype(jnp.float32), jnp.nan)))
     return {
         **batch,
         'mixed': mixed,

@@ -6,6 +6,8 @@
 Source: DeepSeekMath, https://arxiv.org/abs/2402.03300, eq. 3 and 4.
 """
 
+import jax.numpy as jnp
+
 from rlx import reductions
 from rlx.advantages import groups
 from rlx.engine.speaker import Speaker
@@ -13,7 +15,9 @@ from rlx.losses import anchors, regularizers
 from rlx.losses import policy as policy_losses
 from rlx.losses.anchors import Anchor
 from rlx.metrics import describe_update
+from rlx.names import fill
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
+from rlx.unscored import scored_rows
 
 
 def grpo(
@@ -40,7 +44,7 @@ def grpo(
     clip_high: the ratio counts up to 1 + clip_high.
     entropy_coef: weight of an entropy bonus (0 in the paper).
     baseline: `(rewards, groups) -> advantages`, each [B].
-    reduction: mask -> weights, how tokens are averaged.
+    reduction: how tokens are averaged; asks for `mask`, `scored` or `groups` by name.
 
   On rows that two prompts have given, with a policy that is a table of log-probs:
 
@@ -66,7 +70,10 @@ def grpo(
     if kl.reward_coef:
       rewards -= kl.reward_coef * anchors.sequence_kl(batch)
     advantages = baseline(rewards, batch['groups'])
-    return {**batch, 'advantages': advantages[:, None] * mask, 'weights': reduction(mask)}
+    known = {'mask': mask, 'scored': scored_rows(batch), 'groups': batch['groups']}
+    return {
+        **batch, 'advantages': jnp.where(mask, advantages[:, None], 0), 'weights': fill(reduction, known)
+    }
 
   def loss(models: Models, batch: Batch, key: Key):
     del key

@@ -22,6 +22,7 @@ from rlx.engine.speaker import Speaker
 from rlx.losses import policy as policy_losses
 from rlx.metrics import describe_policy
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
+from rlx.unscored import scored_rows
 
 
 def gvm(rollout: Rollout, reward: Annotate, policy: Speaker) -> Algorithm:
@@ -44,10 +45,10 @@ def gvm(rollout: Rollout, reward: Annotate, policy: Speaker) -> Algorithm:
     del key
     groups, mask = batch['groups'], batch['action_mask']
     in_group = lambda x: jax.ops.segment_sum(x.astype(jnp.float32), groups, num_segments=len(groups))[groups]
-    accepted = batch['rewards'] > 0
+    accepted, scored = batch['rewards'] > 0, scored_rows(batch)
     num_accepted = in_group(accepted)
-    sizes = in_group(jnp.ones(groups.shape))
-    num_prompts = jnp.sum(1 / sizes)
+    sizes = jnp.maximum(in_group(scored), 1)
+    num_prompts = jnp.maximum(jnp.sum(scored / sizes), 1)
     norms = norms_of_rows(models['policy'], batch)
     of_accepted = in_group(jnp.where(accepted, norms, 0)) / jnp.maximum(num_accepted, 1)
     return {

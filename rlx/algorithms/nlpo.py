@@ -99,8 +99,7 @@ def nlpo(
     weights = reductions.token_mean(mask)
     batch = {**kl.annotate(models, batch), 'weights': weights}
     divergence = anchors.token_kl(batch)
-    is_last = mask & (jnp.cumsum(mask, axis=1) == mask.sum(axis=1, keepdims=True))
-    rewards = batch['rewards'][:, None] * is_last - batch['kl/coef'][:, None] * divergence
+    rewards = temporal.paid_at_end(batch['rewards'], mask) - batch['kl/coef'][:, None] * divergence
     values = value.apply(models['value'], batch)
     advantages = temporal.gae_tokens(rewards, values, mask, discount=discount, lambda_=lambda_)
     return {

@@ -14,10 +14,10 @@
 | `correction` | is the sampler another policy? | `losses/corrections.py`, at a level of its own |
 
 A part is called with what it asks for by the names of its parameters (`names.fill`): before the update there
-are the columns of the batch, `mask`, `lengths` and `key`; in the loss also `logprobs`, `old_logprobs`,
-`entropy`, `ratios`. β and β_r are those of `kl`, which says where the policy is held, if it is
-(`losses/anchors.py`). `presets.py` and `trees.py` hold what papers choose. What does not come apart this way
-is a file of its own beside this one.
+are the columns of the batch, `mask`, `lengths`, `scored` and `key`; in the loss also `logprobs`,
+`old_logprobs`, `entropy`, `ratios`. β and β_r are those of `kl`, which says where the policy is held, if it
+is (`losses/anchors.py`). `presets.py` and `trees.py` hold what papers choose. What does not come apart this
+way is a file of its own beside this one.
 """
 
 from collections.abc import Callable
@@ -34,6 +34,7 @@ from rlx.losses.anchors import Anchor
 from rlx.metrics import describe_idle, describe_policy
 from rlx.names import fill
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
+from rlx.unscored import scored_rows
 
 
 def policy_gradient(
@@ -80,7 +81,9 @@ def policy_gradient(
     if kl.coef or kl.reward_coef:
       batch = kl.annotate(models, batch)
     mask = batch['action_mask']
-    known = {**batch, 'mask': mask, 'lengths': mask.sum(axis=-1), 'key': key}
+    known = {
+        **batch, 'mask': mask, 'lengths': mask.sum(axis=-1), 'key': key, 'scored': scored_rows(batch)
+    }
     penalty = kl.reward_coef * anchors.sequence_kl(batch) if kl.reward_coef else 0
     advantages = fill(baseline, {**known, 'rewards': batch['rewards'] - penalty})
     if advantages.ndim == 1:
@@ -104,7 +107,7 @@ def policy_gradient(
         **batch,
         'old_logprobs': old_logprobs,
         'corrections': jnp.where(counted, factors, 0).astype(jnp.float32),
-        'correction/mean': jnp.where(counted, factors, 0).sum(axis=-1) / jnp.maximum(counted.sum(axis=-1), 1),
+        'correction/mean': jnp.mean(factors, axis=-1, where=counted),  # NaN in a row without an action
     }
 
   def loss(models: Models, batch: Batch, key: Key):

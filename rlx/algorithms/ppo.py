@@ -60,8 +60,7 @@ def ppo(
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del key
     mask = batch['action_mask']
-    is_last = mask & (jnp.cumsum(mask, axis=1) == mask.sum(axis=1, keepdims=True))
-    token_rewards = batch['rewards'][:, None] * is_last
+    token_rewards = temporal.paid_at_end(batch['rewards'], mask)
     if kl.coef or kl.reward_coef:
       batch = kl.annotate(models, batch)
     if kl.reward_coef:

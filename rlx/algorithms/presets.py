@@ -5,19 +5,21 @@ that a preset does not mention is GRPO's (`grpo_with`); to change another part, 
 Choices that read the tree of a group are in `trees.py`.
 """
 
+import dataclasses
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 
 from rlx import reductions
-from rlx.advantages import groups
+from rlx.advantages import groups, temporal
+from rlx.advantages import groups as group_advantages
 from rlx.algorithms.policy_gradient import grpo_with
 from rlx.engine.speaker import Speaker
-from rlx.losses import corrections, covariance, ratios, regularizers, weights
+from rlx.losses import anchors, corrections, covariance, ratios, regularizers, weights
 from rlx.losses import policy as policy_losses
 from rlx.losses.anchors import Anchor
-from rlx.types import Algorithm, Annotate, Rollout
+from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 # --- other baselines ----------------------------------------------------------------------------------------
 
@@ -67,13 +69,52 @@ def reinforce_plus_plus(
   """No groups: rewards, less the KL to the reference, against mean and deviation of the batch.
 
   Source: REINFORCE++, https://arxiv.org/abs/2501.03262. There the penalty of each token counts from it to the
-    end; here the row's counts at all of its tokens, as in RLOO.
+    end (`reinforce_plus_plus_to_go`); here the row's counts at all of its tokens, as in RLOO.
   """
   clip = partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high)
   return grpo_with(
       rollout, reward, policy, kl, baseline=groups.globally_normalised, surrogate=clip,
       reduction=reductions.token_mean,
   )
+
+
+def reinforce_plus_plus_to_go(
+    rollout: Rollout, reward: Annotate, policy: Speaker, kl: Anchor, *, clip_low: float, clip_high: float,
+    discount: float,
+) -> Algorithm:
+  """REINFORCE++ as it is written: to each token the penalty that is still to come, normalised over tokens.
+
+      A_t = γ^(T - t) r - β Σ_{i >= t} γ^(i - t) log(π_old(y_i) / ref(y_i)),   then (A - mean(A)) / std(A)
+
+  Mean and deviation are those of all tokens of the batch, so that long rows count more. γ is 1 in the paper,
+  where it does not stand.
+
+  Raises:
+    ValueError: the KL is in the loss.
+  Source: REINFORCE++, https://arxiv.org/abs/2501.03262, the token-level KL penalty and global normalisation;
+    γ as in verl's `reinforce_plus_plus`.
+  """
+  if kl.coef:
+    raise ValueError(f'kl counts {kl.coef} in the loss; here it is in the reward: kl_in_reward')
+
+  def baseline(rewards: jax.Array, penalties: jax.Array, mask: jax.Array) -> jax.Array:
+    rewards = temporal.paid_at_end(rewards, mask) - penalties
+    return temporal.whiten(temporal.returns_tokens(rewards, mask, discount=discount), mask)
+
+  clip = partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high)
+  parent = grpo_with(
+      rollout, reward, policy, baseline=baseline, surrogate=clip, reduction=reductions.token_mean
+  )
+
+  def advantage(models: Models, batch: Batch, key: Key) -> Batch:
+    if kl.reward_coef:
+      batch = kl.annotate(models, batch)
+      penalties = kl.reward_coef * anchors.token_kl(batch)
+    else:
+      penalties = jnp.zeros(batch['action_mask'].shape)
+    return parent.advantage(models, {**batch, 'penalties': penalties}, key)
+
+  return dataclasses.replace(parent, advantage=advantage)
 
 
 def reinforce_plus_plus_baseline(
@@ -99,6 +140,33 @@ def opo(rollout: Rollout, reward: Annotate, policy: Speaker) -> Algorithm:
       rollout, reward, policy, baseline=groups.length_weighted, surrogate=policy_losses.reinforce,
       reduction=reductions.sequence_sum,
   )
+
+
+def optimal_token_baseline(
+    rollout: Rollout, reward: Annotate, policy: Speaker, *, clip_low: float, clip_high: float
+) -> Algorithm:
+  """The baseline of least variance of each token: a mean of rewards by what the rows have moved so far.
+
+  It costs one more pass, for Σ π² of the policy at the start of the update.
+
+  Source: Optimal token baseline, https://arxiv.org/abs/2602.07078; the outcome stands for the return at every
+    token, as in verl with one reward a row. Surrogate and reduction are our reading.
+  """
+
+  def baseline(rewards: jax.Array, energies: jax.Array, mask: jax.Array, groups: jax.Array) -> jax.Array:
+    returns = jnp.broadcast_to(rewards[:, None], mask.shape)
+    return group_advantages.optimal_token_baseline(returns, energies, mask, groups)
+
+  clip = partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high)
+  parent = grpo_with(
+      rollout, reward, policy, baseline=baseline, surrogate=clip, reduction=reductions.token_mean
+  )
+
+  def advantage(models: Models, batch: Batch, key: Key) -> Batch:
+    energies = policy.score_energies(models['policy'], batch)
+    return parent.advantage(models, {**batch, 'energies': energies}, key)
+
+  return dataclasses.replace(parent, advantage=advantage)
 
 
 def gpg(rollout: Rollout, reward: Annotate, policy: Speaker) -> Algorithm:
@@ -138,6 +206,8 @@ def reinforce_ada(
     rollout: Rollout, reward: Annotate, policy: Speaker, *, clip_low: float, clip_high: float
 ) -> Algorithm:
   """Balanced groups of samples taken in rounds (`rollout/rounds.until_settled`), against all samples.
+
+  The baseline is an unbiased rate under the stopping of the rounds; the paper's is the share of all samples.
 
   Source: Reinforce-Ada, https://arxiv.org/abs/2510.04996.
   """
@@ -329,14 +399,16 @@ def kl_cov(
 
 def truncated_importance(
     rollout: Rollout, reward: Annotate, policy: Speaker, *, clip_low: float, clip_high: float,
-    ratio_max: float,
+    ratio_max: float, ratio_min: float = 0.0,
 ) -> Algorithm:
   """GRPO on old log-probs of the trainer's own, corrected by truncated weights of tokens (TIS).
+
+  Weights are held in [ratio_min, ratio_max]; the source has the upper bound only.
 
   Source: Yao et al., 2025, Your Efficient RL Framework Secretly Brings You Off-Policy RL Training.
   """
   clip = partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high)
-  correction = partial(corrections.truncated, ratio_max=ratio_max)
+  correction = partial(corrections.truncated, ratio_max=ratio_max, ratio_min=ratio_min)
   return grpo_with(rollout, reward, policy, surrogate=clip, correction=correction)
 
 

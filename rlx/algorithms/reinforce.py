@@ -17,6 +17,7 @@ from rlx.losses import policy as policy_losses
 from rlx.losses.anchors import Anchor
 from rlx.metrics import describe_mismatch
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
+from rlx.unscored import scored_rows
 
 
 def reinforce(
@@ -40,11 +41,11 @@ def reinforce(
       batch = kl.annotate(models, batch)
     if kl.reward_coef:
       rewards -= kl.reward_coef * anchors.sequence_kl(batch)
-    advantages = rewards - jnp.mean(rewards)
+    advantages = rewards - jnp.nanmean(rewards)
     return {
         **batch,
-        'advantages': advantages[:, None] * mask,
-        'weights': reductions.sequence_sum(mask),
+        'advantages': jnp.where(mask, advantages[:, None], 0),
+        'weights': reductions.sequence_sum(mask, scored_rows(batch)),
         'token_weights': reductions.token_mean(mask),
     }
 

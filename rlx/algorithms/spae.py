@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx import reductions
-from rlx.advantages import groups, potentials
+from rlx.advantages import groups, potentials, temporal
 from rlx.algorithms.grpo import grpo
 from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
@@ -95,9 +95,7 @@ def spae(
     counts = potentials.step_counts(tokens, mask, end_of_step)[:, None]
     how = dict(saturated=saturated, alpha=alpha, xi=xi)
     advantages = shaped(batch['advantages'], found, numbers, mask & (numbers < counts), **how)
-    mean = lambda x: jnp.sum(x, where=mask) / jnp.maximum(mask.sum(), 1)
-    deviation = jnp.sqrt(mean(jnp.square(advantages - mean(advantages))))
-    advantages = jnp.where(mask, (advantages - mean(advantages)) / (deviation + 1e-6), 0)
+    advantages = temporal.whiten(advantages, mask)
     last = jnp.take_along_axis(found, jnp.minimum(counts, max_steps), axis=1)[:, 0]
     return {**batch, 'advantages': advantages, 'probe/potential': last}
 

@@ -74,7 +74,7 @@ def update(
   Args:
     state: before the batch.
     envs: [B] int32 environment of each row.
-    rewards: [B] outcomes in [0, 1].
+    rewards: [B] outcomes in [0, 1]; rows of NaN, which were not scored, are left out.
     target: τ, the success rate that is wanted.
     rate: η, levels by which certain success is above the target, over 1 - τ.
     low: the lowest level.
@@ -86,6 +86,7 @@ def update(
   """
   chex.assert_rank([envs, rewards], 1)
   num_envs = state.levels.shape[0]
+  envs = jnp.where(jnp.isnan(rewards), num_envs, envs)  # beyond the last one nothing is taken in
   total = lambda x: jax.ops.segment_sum(x, envs, num_segments=num_envs)
   counts = total(jnp.ones(envs.shape, jnp.float32))
   accuracy = total(rewards.astype(jnp.float32)) / jnp.maximum(counts, 1)

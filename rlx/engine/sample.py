@@ -44,6 +44,16 @@ class Decoding:
       'inverse_cdf' from one uniform number a draw (`kernels/sampler.py`). The same distribution, other draws.
     eos_ids: tokens that end a row; they count as actions.
     pad_id: what stands behind the end of a row.
+    min_p: only tokens of at least this share of the likeliest one's probability; 0 is off.
+      (https://arxiv.org/abs/2407.01082)
+    repetition_penalty: logits of tokens that stand in the row, prompt or answer, are divided by it where they
+      are above 0 and multiplied where they are below; 1 is off. (CTRL, https://arxiv.org/abs/1909.05858,
+      section 4.1, with the sign as in transformers)
+    presence_penalty: taken from the logits of tokens that the answer has said already; 0 is off. (as in the
+      APIs of OpenAI and vLLM)
+
+  Both penalties are before the temperature. They look at what a row has said, which a scorer does not: with
+  one of them rows are drawn all at once (no slots), and are not scored, so not trained on.
   """
 
   max_tokens: int
@@ -54,6 +64,9 @@ class Decoding:
   sampler: str
   eos_ids: tuple[int, ...]
   pad_id: int
+  min_p: float = 0.0
+  repetition_penalty: float = 1.0
+  presence_penalty: float = 0.0
 
   def __post_init__(self):
     if self.max_tokens < 1 or not 0 <= self.min_tokens <= self.max_tokens:
@@ -65,6 +78,11 @@ class Decoding:
           f'temperature={self.temperature}, top_k={self.top_k}, top_p={self.top_p}: '
           'need temperature >= 0, top_k >= 0 and 0 < top_p <= 1'
       )
+    if not 0 <= self.min_p <= 1 or self.repetition_penalty <= 0:
+      raise ValueError(
+          f'min_p={self.min_p}, repetition_penalty={self.repetition_penalty}: need 0 <= min_p <= 1 and a '
+          'penalty above 0'
+      )
     if self.sampler not in ('gumbel', 'inverse_cdf'):
       raise ValueError(f"sampler={self.sampler!r}: need 'gumbel' or 'inverse_cdf'")
 
@@ -75,10 +93,16 @@ class Decoding:
   @property
   def greedy(self) -> 'Decoding':
     """The same, without chance."""
-    return dataclasses.replace(self, temperature=0.0, top_k=0, top_p=1.0)
+    return dataclasses.replace(self, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0)
+
+  @property
+  def looks_back(self) -> bool:
+    """Whether what a row has said changes what it says."""
+    return self.repetition_penalty != 1 or self.presence_penalty != 0
 
   def adjust(
-      self, logits: jax.Array, targets: jax.Array | None = None, *, may_end: bool | jax.Array = True
+      self, logits: jax.Array, targets: jax.Array | None = None, *, may_end: bool | jax.Array = True,
+      said: tuple[jax.Array, jax.Array] | None = None,
   ) -> jax.Array:
     """The logits of the distribution that is sampled: scaled, -inf for what is filtered out.
 
@@ -87,7 +111,12 @@ class Decoding:
       targets: [...] int32 tokens that are kept whatever the filter says. The scorer passes what was
         sampled: rounding may put a token at the filter's edge on its other side.
       may_end: [] or [..., 1] bool, False where fewer than `min_tokens` were drawn.
+      said: [..., V] bool twice, for the penalties: which tokens stand in the prompt, and in the answer.
+    Raises:
+      ValueError: there is a penalty, and nobody knows what was said.
     """
+    if self.looks_back:
+      logits = self._penalised(logits, said)
     logits = logits / (self.temperature or 1.0)
     ends = self.is_eos(jnp.arange(logits.shape[-1]))
     keep = ~jnp.broadcast_to(ends, logits.shape) | may_end
@@ -95,9 +124,22 @@ class Decoding:
       keep &= logits >= top_k_threshold(jnp.where(keep, logits, -jnp.inf), self.top_k)[..., None]
     if self.top_p < 1:
       keep &= logits >= top_p_threshold(jnp.where(keep, logits, -jnp.inf), self.top_p)[..., None]
+    if self.min_p:
+      allowed = jnp.where(keep, logits, -jnp.inf)
+      keep &= logits >= jnp.max(allowed, axis=-1, keepdims=True) + jnp.log(self.min_p)
     if targets is not None:
       keep |= jax.nn.one_hot(targets, logits.shape[-1], dtype=bool)
     return jnp.where(keep, logits, -jnp.inf)
+
+  def _penalised(self, logits, said):
+    if said is None:
+      raise ValueError(
+          f'repetition_penalty={self.repetition_penalty}, presence_penalty={self.presence_penalty}: rows '
+          'that look back are drawn without slots, and are not scored; to train, set 1 and 0'
+      )
+    asked, answered = said
+    repeated = jnp.where(logits > 0, logits / self.repetition_penalty, logits * self.repetition_penalty)
+    return jnp.where(asked | answered, repeated, logits) - self.presence_penalty * answered
 
 
 def sample(
@@ -236,7 +278,9 @@ def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, g
   cache = model.empty_cache(num_rows, max(decoding.max_tokens - 1, 1))
   params, prompt_kv, cache = model.to_decode(params, prompt_kv, cache)
   draw = functools.partial(draw_tokens, params, model, decoding, keys)
-  tokens, logprobs = draw(jnp.repeat(hidden, group_size, axis=0), 0)
+  said = _said_in(prompts, prompt_lengths, model, group_size) if decoding.looks_back else None
+  tokens, logprobs = draw(jnp.repeat(hidden, group_size, axis=0), 0, said)
+  said = _say(said, tokens)
 
   write = lambda array, column, x: jax.lax.dynamic_update_slice(array, x[:, None], (0, column))
   out_tokens = jnp.full((num_rows, decoding.max_tokens), decoding.pad_id, jnp.int32)
@@ -244,25 +288,42 @@ def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, g
   is_eos = decoding.is_eos
   out_tokens, out_logprobs = write(out_tokens, 0, tokens), write(out_logprobs, 0, logprobs)
   done = is_eos(tokens) | (budgets <= 1)
-  carry = (jnp.int32(1), tokens, done, cache, out_tokens, out_logprobs)
+  carry = (jnp.int32(1), tokens, done, cache, out_tokens, out_logprobs, said)
 
   def unfinished(carry):
     column, _, done, *_ = carry
     return (column < decoding.max_tokens) & ~jnp.all(done)
 
   def step(carry):
-    column, tokens, done, cache, out_tokens, out_logprobs = carry
+    column, tokens, done, cache, out_tokens, out_logprobs, said = carry
     hidden, cache = model.decode(params, tokens, column - 1, prompt_lengths, prompt_kv, cache)
-    tokens, logprobs = draw(hidden, column)
+    tokens, logprobs = draw(hidden, column, said)
     tokens = jnp.where(done, decoding.pad_id, tokens)
     out_tokens = write(out_tokens, column, tokens)
     out_logprobs = write(out_logprobs, column, jnp.where(done, 0, logprobs))
     done |= is_eos(tokens) | (budgets <= column + 1)
-    return column + 1, tokens, done, cache, out_tokens, out_logprobs
+    return column + 1, tokens, done, cache, out_tokens, out_logprobs, _say(said, tokens)
 
   with loops.times(max(decoding.max_tokens - 1, 1)):
-    *_, out_tokens, out_logprobs = jax.lax.while_loop(unfinished, step, carry)
+    *_, out_tokens, out_logprobs, _ = jax.lax.while_loop(unfinished, step, carry)
   return out_tokens, out_logprobs, {}
+
+
+def _said_in(prompts, lengths, model, group_size):
+  """Which tokens stand in the prompt of each row [B, V], and in its answer: none yet."""
+  columns = jnp.where(jnp.arange(prompts.shape[1])[None] < lengths[:, None], prompts, model.vocab_size)
+  asked = jnp.zeros((prompts.shape[0], model.vocab_size), bool)
+  asked = asked.at[jnp.arange(prompts.shape[0])[:, None], columns].set(True, mode='drop')
+  asked = jnp.repeat(asked, group_size, axis=0)
+  return asked, jnp.zeros_like(asked)
+
+
+def _say(said, tokens):
+  """What is said with one more token [B] of each row; what stands behind an end does not matter."""
+  if said is None:
+    return None
+  asked, answered = said
+  return asked, answered.at[jnp.arange(tokens.shape[0]), tokens].set(True)
 
 
 def replay(
@@ -346,7 +407,7 @@ def _run_queue(
   return end.tokens[:-1], end.logprobs[:-1], counted
 
 
-def draw_tokens(params, model, decoding, keys, hidden, column):
+def draw_tokens(params, model, decoding, keys, hidden, column, said=None):
   """One token a row, and its log-probability under the distribution that it was drawn from.
 
   Args:
@@ -356,11 +417,12 @@ def draw_tokens(params, model, decoding, keys, hidden, column):
     keys: [B], one a sequence; the noise is fold_in(key, column).
     hidden: [B, D] states that predict the tokens.
     column: [] or [B] int32, how many tokens the row has drawn before.
+    said: as for `Decoding.adjust`.
   Returns:
     [B] int32 and [B] float32.
   """
   column = jnp.broadcast_to(column, hidden.shape[:1])
-  return draw(decoding, keys, adjusted_logits(params, model, decoding, hidden, column), column)
+  return draw(decoding, keys, adjusted_logits(params, model, decoding, hidden, column, said), column)
 
 
 def draw(decoding, keys, logits, column):
@@ -376,10 +438,10 @@ def draw(decoding, keys, logits, column):
   return tokens.astype(jnp.int32), _logprobs(logits, tokens)
 
 
-def adjusted_logits(params, model, decoding, hidden, column):
+def adjusted_logits(params, model, decoding, hidden, column, said=None):
   """[B, V] logits of the distributions that are drawn from, `column` [B] tokens into the rows."""
   may_end = (column >= decoding.min_tokens)[:, None]
-  return decoding.adjust(model.logits(params, hidden), may_end=may_end)
+  return decoding.adjust(model.logits(params, hidden), may_end=may_end, said=said)
 
 
 def _logprobs(logits, tokens):
@@ -463,7 +525,32 @@ def score(
   Raises:
     ValueError: a row does not fit a packed row.
   """
-  how = {'model': model, 'decoding': decoding, 'chunk_size': chunk_size}
+  how = dict(decoding=decoding, chunk_size=chunk_size, packing=packing)
+  return token_statistics(params, model, batch, ('logprobs', 'entropy'), **how)
+
+
+def token_statistics(
+    params: Params,
+    model: LanguageModel,
+    batch: Batch,
+    names: tuple[str, ...],
+    *,
+    decoding: Decoding,
+    chunk_size: int,
+    packing: Packing | None = None,
+) -> tuple[jax.Array, ...]:
+  """What `linear_logprob` knows of each action: [B, T] float32 arrays, zero where `action_mask` is False.
+
+  Args:
+    params: as for `score`, like all that follows.
+    model: its functions.
+    batch: rows.
+    names: of the statistics, fields of `TokenStatistics`.
+    decoding: as the sampler's.
+    chunk_size: tokens whose logits exist at one time.
+    packing: how rows are put together.
+  """
+  how = {'model': model, 'names': names, 'decoding': decoding, 'chunk_size': chunk_size}
   if packing is None:
     columns, function = ('tokens', 'action_mask', 'prompt_lengths'), functools.partial(_score_rows, **how)
   else:
@@ -472,15 +559,15 @@ def score(
   return sharding.over_rows(function, params, rows, axes=model.axes, dtype=model.dtype)
 
 
-def _score_rows(params, batch, *, model, **how):
+def _score_rows(params, batch, *, model, names, **how):
   hidden, _ = model.forward(params, batch['tokens'])
-  return score_hidden(params, model, batch, hidden, **how)
+  return _hidden_statistics(params, model, batch, hidden, names, **how)
 
 
-def _score_in_packs(params, batch, *, packing, **how):
+def _score_in_packs(params, batch, *, packing, names, **how):
   layout = packings.lay_out(batch, packing)
-  scores = packings.over_cells(functools.partial(_score_packed, **how), params, layout, packing)
-  return packings.back(scores['logprobs'], layout), packings.back(scores['entropy'], layout)
+  scores = packings.over_cells(functools.partial(_score_packed, names=names, **how), params, layout, packing)
+  return tuple(packings.back(scores[name], layout) for name in names)
 
 
 def score_hidden(
@@ -493,6 +580,12 @@ def score_hidden(
     chunk_size: int,
 ) -> tuple[jax.Array, jax.Array]:
   """What `score` says of rows that were read already: `hidden` [B, T, D], the rest as there."""
+  names = ('logprobs', 'entropy')
+  return _hidden_statistics(params, model, batch, hidden, names, decoding=decoding, chunk_size=chunk_size)
+
+
+def _hidden_statistics(params, model, batch, hidden, names, *, decoding, chunk_size) -> tuple[jax.Array, ...]:
+  """`token_statistics` of `hidden` [B, T, D]."""
   tokens, mask = batch['tokens'], batch['action_mask']
   num_rows, length = tokens.shape
   # Column t is predicted by the hidden state of column t - 1.
@@ -507,15 +600,14 @@ def score_hidden(
         chunk_size=chunk_size,
         adjust=_adjust(model, decoding, may_end),
     )
-    return x.logprobs.reshape(num_rows, -1), x.entropy.reshape(num_rows, -1)
+    return tuple(getattr(x, name).reshape(num_rows, -1) for name in names)
 
   # The sampler could not end a row in its first columns; there it drew from another distribution.
   first, last = decoding.min_tokens, decoding.max_tokens
   parts = ((slice(0, first), False), (slice(first, last), True))
   parts = [statistics(*part) for part in parts if part[0].start < part[0].stop]
   spread = lambda x: window(x, -batch['prompt_lengths'], length)
-  logprobs, entropy = (spread(jnp.concatenate(x, axis=1)) for x in zip(*parts, strict=True))
-  return jnp.where(mask, logprobs, 0), jnp.where(mask, entropy, 0)
+  return tuple(jnp.where(mask, spread(jnp.concatenate(x, axis=1)), 0) for x in zip(*parts, strict=True))
 
 
 def _adjust(model, decoding, may_end: bool):
@@ -523,8 +615,8 @@ def _adjust(model, decoding, may_end: bool):
   return lambda logits, targets: decoding.adjust(model.softcap(logits), targets, may_end=may_end)
 
 
-def _score_packed(params, layout: Layout, *, model, decoding, chunk_size) -> dict[str, jax.Array]:
-  """Log-probs and entropies [rows, C] of the actions in packed rows."""
+def _score_packed(params, layout: Layout, *, model, names, decoding, chunk_size) -> dict[str, jax.Array]:
+  """Statistics [rows, C] of the actions in packed rows, by name."""
   hidden, _ = model.forward(params, layout.tokens, layout.places)
   rows = jnp.arange(hidden.shape[0])[:, None] * hidden.shape[1]
   hidden, sources = hidden.reshape(-1, model.width), (rows + layout.sources).reshape(-1)
@@ -542,6 +634,6 @@ def _score_packed(params, layout: Layout, *, model, decoding, chunk_size) -> dic
     back = lambda values, order=order, counted=counted: jnp.where(
         counted, values[jnp.argsort(order)], 0
     ).reshape(layout.tokens.shape)
-    scores = {'logprobs': back(x.logprobs), 'entropy': back(x.entropy)}
+    scores = {name: back(getattr(x, name)) for name in names}
     total = scores if total is None else jax.tree.map(jnp.add, total, scores)
   return total

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx import sharding
+from rlx.advantages import groups
 from rlx.engine import packing as packings
 from rlx.engine import sample as engine
 from rlx.engine.packing import Packing
@@ -78,6 +79,14 @@ class Speaker:
         params, self.model, batch, decoding=self.decoding, chunk_size=self.scoring.chunk_tokens,
         packing=self.scoring.packing,
     )
+
+  def score_energies(self, params: Params, batch: Batch) -> jax.Array:
+    """[B, T] squared norm of the gradient of each action's log-prob by the logits; 0 elsewhere."""
+    logprobs, collision = engine.token_statistics(
+        params, self.model, batch, ('logprobs', 'collision'), decoding=self.decoding,
+        chunk_size=self.scoring.chunk_tokens, packing=self.scoring.packing,
+    )
+    return jnp.where(batch['action_mask'], groups.score_energies(logprobs, collision), 0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

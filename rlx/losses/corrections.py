@@ -15,7 +15,8 @@ into an element-wise loss or into its weights:
 | OPSM | `off_policy_sequences` | |
 
 In TRL: `token_truncate`, `sequence_truncate`, `token_mask`, `sequence_mask` (its default, with product ratios
-of at most 3). In verl: `rollout_is` (truncated) and `rollout_rs` (accepted; geometric in [1/1.001, 1.001]).
+of at most 3). In verl: `rollout_is` (truncated with one threshold, masked with two) and `rollout_rs`
+(accepted; `seq_mean_k1` is the geometric mean, and its bounds are of the inverse ratio).
 
 What is rejected can be counted in a mean or not. `masked` leaves a token in the denominator; a mask that
 goes into `reductions` takes it out, which is verl's way.
@@ -39,14 +40,21 @@ def none(ratios: jax.Array) -> jax.Array:
   return jnp.ones_like(ratios)
 
 
-def truncated(ratios: jax.Array, *, ratio_max: float) -> jax.Array:
-  """sg(min(ρ, C)): importance weights whose variance is bounded, and which are biased low where cut.
+def truncated(ratios: jax.Array, *, ratio_max: float, ratio_min: float = 0.0) -> jax.Array:
+  """sg(clip(ρ, C_min, C)): importance weights whose variance is bounded, and which are biased where cut.
 
   Args:
     ratios: [...] π_prox / π_sampler, of any level.
     ratio_max: C (2 in verl, 3 in TRL).
+    ratio_min: C_min; at 0 there is no lower bound. With one, tokens that the trainer finds unlikely keep a
+      share in the gradient. (TRL: `vllm_importance_sampling_clip_min`. verl's threshold with two bounds is
+      not this: it drops what is outside, which is `masked`.)
+  Raises:
+    ValueError: the band is empty.
+  Source: Yao et al., 2025 (the upper bound); the lower one as in TRL's `token_truncate`.
   """
-  return jax.lax.stop_gradient(jnp.minimum(ratios, ratio_max))
+  _check_band(ratio_min, ratio_max)
+  return jax.lax.stop_gradient(jnp.clip(ratios, ratio_min, ratio_max))
 
 
 def accepted(ratios: jax.Array, *, ratio_min: float, ratio_max: float) -> jax.Array:
@@ -54,14 +62,20 @@ def accepted(ratios: jax.Array, *, ratio_min: float, ratio_max: float) -> jax.Ar
 
   Args:
     ratios: [...] π_prox / π_sampler, of any level.
-    ratio_min: smallest ratio that is kept; verl takes 1 / ratio_max where none is said.
-    ratio_max: largest ratio that is kept.
+    ratio_min: smallest ratio that is kept.
+    ratio_max: largest ratio that is kept. verl's `rollout_rs` of the k1 kind bounds the *inverse* ratio
+      π_sampler / π_prox: its [a, b] is ratio_min = 1 / b, ratio_max = 1 / a here; one number b there is
+      [1 / b, b], which is the same for both.
   Raises:
     ValueError: the band is empty.
   """
+  _check_band(ratio_min, ratio_max)
+  return (ratio_min <= ratios) & (ratios <= ratio_max)
+
+
+def _check_band(ratio_min: float, ratio_max: float) -> None:
   if ratio_min > ratio_max:
     raise ValueError(f'ratio_min={ratio_min}, ratio_max={ratio_max}: the band keeps nothing')
-  return (ratio_min <= ratios) & (ratios <= ratio_max)
 
 
 def masked(ratios: jax.Array, *, ratio_min: float, ratio_max: float) -> jax.Array:

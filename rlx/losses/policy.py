@@ -137,14 +137,15 @@ def dual_clip(
     advantages: [...] constants.
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
-    ratio_max: c, above 1 + clip_high; infinity is `clipped`.
+    ratio_max: c, at least 1 + clip_high; infinity is `clipped`. At 1 + clip_high itself the two sides of the
+      clip meet: a bad token above it has no gradient, as a good one.
   Raises:
     ValueError: `ratio_max` is inside the clip range.
   Source: Ye et al., 2019, https://arxiv.org/abs/1912.09729; INTELLECT-2,
     https://arxiv.org/abs/2505.07291; as in verl and TRL.
   """
-  if ratio_max <= 1 + clip_high:
-    raise ValueError(f'ratio_max={ratio_max}: must be above 1 + clip_high = {1 + clip_high}')
+  if ratio_max < 1 + clip_high:
+    raise ValueError(f'ratio_max={ratio_max}: must be at least 1 + clip_high = {1 + clip_high}')
   loss = clipped(ratios, advantages, clip_low=clip_low, clip_high=clip_high)
   advantages = jax.lax.stop_gradient(advantages)
   return jnp.where(advantages < 0, jnp.minimum(loss, -ratio_max * advantages), loss)

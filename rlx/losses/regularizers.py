@@ -1,14 +1,20 @@
 """Divergences from a reference, element-wise, from samples of the trained policy or from its distribution.
 
-The estimators of KL(π || reference) take a sample's log-probs. They differ as *values* (bias, variance)
-and again as *losses*: the gradient of k1 has expectation zero, so k1 belongs into the reward; k2 has
-the gradient of the true KL; k3 is GRPO's. `kl_straight_through` has the value of k3 and the gradient of k2;
-`kl_k3_corrected` is right in both where the samples are another policy's. A divergence stands in the loss
-(coefficient times its mean) or in the reward (`kl_reward`); its coefficient is a number, or follows
-`update_kl_coef`.
+The estimators of KL(π || reference) take log-probs of samples **of π**, the first argument. Samples of
+another policy estimate another divergence: what the sampler's tokens say of a trained policy is
+KL(sampler || policy), `kl_k3(sampler_logprobs, logprobs)`. A method that holds π to a reference by samples of
+an older policy, such as GRPO behind its first update, takes them for its own: a bias that `kl_k3_corrected`
+does not have.
 
-verl's names: k1 or kl, abs, k2 or mse, k3 or low_var_kl; k3+ is `kl_straight_through`. verl holds k3 within
-±10; here its exponent is held, as that of a ratio. TRL's GRPO has k3, by default times the ratio.
+The estimators differ as *values* (bias, variance) and again as *losses*: the gradient of k1 has expectation
+zero, so k1 belongs into the reward; k2 has the gradient of the true KL; k3 is GRPO's. `kl_straight_through`
+has the value of k3 and the gradient of k2; `kl_k3_corrected` is right in both where the samples are another
+policy's. A divergence stands in the loss (coefficient times its mean) or in the reward (`kl_reward`); its
+coefficient is a number, or follows `update_kl_coef`.
+
+verl's names: k1 or kl, abs, k2 or mse, k3 or low_var_kl; k3+ is `kl_straight_through`, k1+
+`kl_k1_straight_through`. verl holds k3 within ±10; here its exponent is held, as that of a ratio. TRL's GRPO
+has k3, by default times the ratio.
 Source: Schulman, 2020, http://joschu.net/blog/kl-approx.html.
 """
 
@@ -20,35 +26,55 @@ from rlx.losses.ratios import MAX_LOG_RATIO, log_ratio
 
 
 def kl_k1(logprobs: jax.Array, reference_logprobs: jax.Array) -> jax.Array:
-  """log π - log ref: unbiased, of either sign."""
+  """log π - log ref of samples of π: unbiased for KL(π || ref), of either sign.
+
+  Args:
+    logprobs: [...] under π, whose samples they are.
+    reference_logprobs: [...] of the same samples under the other policy.
+  """
   return log_ratio(logprobs, reference_logprobs)
 
 
 def kl_k2(logprobs: jax.Array, reference_logprobs: jax.Array) -> jax.Array:
-  """(log π - log ref)² / 2: biased, low variance; its gradient is that of the KL on policy."""
+  """(log π - log ref)² / 2: biased, low variance; its gradient is that of KL(π || ref), on samples of π."""
   return jnp.square(kl_k1(logprobs, reference_logprobs)) / 2
 
 
 def kl_k3(logprobs: jax.Array, reference_logprobs: jax.Array) -> jax.Array:
-  """ref/π - 1 - log(ref/π): unbiased and never negative. Source: GRPO, eq. 4."""
+  """ref/π - 1 - log(ref/π) of samples of π: unbiased for KL(π || ref) and never negative.
+
+  Args:
+    logprobs: [...] under π, whose samples they are.
+    reference_logprobs: [...] of the same samples under the other policy.
+  Source: GRPO, https://arxiv.org/abs/2402.03300, eq. 4.
+  """
   k1 = kl_k1(logprobs, reference_logprobs)
   # exp(x) - 1 would round away the x² / 2 that is left where the policies are close.
   return jnp.expm1(jnp.clip(-k1, -MAX_LOG_RATIO, MAX_LOG_RATIO)) + k1
 
 
 def kl_abs(logprobs: jax.Array, reference_logprobs: jax.Array) -> jax.Array:
-  """|log π - log ref|: no estimator of the KL, but a distance; its gradient is a sign."""
+  """|log π - log ref| of samples of either: no estimator of a KL, but a distance; its gradient is a sign."""
   return jnp.abs(kl_k1(logprobs, reference_logprobs))
 
 
+def kl_k1_straight_through(logprobs: jax.Array, reference_logprobs: jax.Array) -> jax.Array:
+  """The value of k1 with the gradient of k2: unbiased in both, on samples of π. verl's `k1+`.
+
+  The value is of either sign. The gradient of k1 itself has expectation zero.
+  """
+  k2 = kl_k2(logprobs, reference_logprobs)
+  return k2 + jax.lax.stop_gradient(kl_k1(logprobs, reference_logprobs) - k2)
+
+
 def kl_straight_through(logprobs: jax.Array, reference_logprobs: jax.Array) -> jax.Array:
-  """The value of k3 with the gradient of k2: unbiased in both, on policy. verl's `k3+`."""
+  """The value of k3 with the gradient of k2: unbiased in both, on samples of π. verl's `k3+`."""
   k2 = kl_k2(logprobs, reference_logprobs)
   return k2 + jax.lax.stop_gradient(kl_k3(logprobs, reference_logprobs) - k2)
 
 
 def kl_k3_corrected(logprobs: jax.Array, reference_logprobs: jax.Array, ratios: jax.Array) -> jax.Array:
-  """ρ k3, differentiated through both: unbiased in value and gradient for samples of an older policy.
+  """ρ k3, differentiated through both: KL(π || ref), unbiased in value and gradient, from samples of π_old.
 
   Args:
     logprobs: [...] of the decisions under the trained policy.

@@ -3,7 +3,7 @@
 Functions have the signature of TRL's, `f(prompts, completions, completion_ids, **columns)`, with every column
 of the data set by name, and return a number or `None` (not applicable) for each row. They run in processes
 that are killed when they hang (`pool.py`). A row on which a function fails is *left out*: it is counted, its
-group is formed without it, and the loss does not see it. It is never a silent 0.
+group is formed without it, and the loss does not see it (`rlx/unscored.py`). It is never a silent 0.
 """
 
 import abc
@@ -69,7 +69,8 @@ class HostReward(OnHost):
   def __call__(self, models: Models, batch: Batch, key: Key) -> Batch:
     """Adds `rewards` and `scored` [B], a column `rewards/<name>` for each function, and counts of faults.
 
-    Rows that were not scored become groups of their own, and their actions no longer count.
+    Rows that were not scored have a reward of NaN, become groups of their own, and their actions no longer
+    count.
     """
     del models, key
     if self._only_shapes:
@@ -119,6 +120,8 @@ class HostReward(OnHost):
 
   def _with_scores(self, batch: Batch, scores: Scores, xp) -> Batch:
     scored = xp.asarray(scores.scored)
+    if 'scored' in batch:  # the rollout knows of rows that are none
+      scored = scored & batch['scored']
     columns = {f'rewards/{name}': xp.asarray(scores.values[name]) for name in self.names}
     everywhere = lambda count: xp.full(scored.shape, count, xp.float32)
     columns['reward/failed'] = everywhere(np.any([*scores.failed.values()], axis=0).sum())

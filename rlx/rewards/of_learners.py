@@ -129,11 +129,15 @@ def solution_and_worst(batch: Batch) -> Batch:
 
 
 def _extremes(batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
-  """The best and the worst row of each row's group [B], and which rows are the first of theirs."""
+  """The best and the worst row of each row's group [B], and which rows are the first of theirs.
+
+  A row that was not scored (NaN) is neither, but where its group has no other.
+  """
   rewards, groups = batch['rewards'], batch['groups']
-  same = groups[:, None] == groups[None]
-  best = jnp.argmax(jnp.where(same, rewards[None], -jnp.inf), axis=1)
-  worst = jnp.argmin(jnp.where(same, rewards[None], jnp.inf), axis=1)
+  same, last = groups[:, None] == groups[None], jnp.finfo(jnp.float32).max
+  known = lambda x: jnp.where(jnp.isnan(rewards), x, rewards)[None]
+  best = jnp.argmax(jnp.where(same, known(-last), -jnp.inf), axis=1)
+  worst = jnp.argmin(jnp.where(same, known(last), jnp.inf), axis=1)
   return best, worst, jnp.argmax(same, axis=1) == jnp.arange(len(groups))
 
 

@@ -102,7 +102,7 @@ class Scores(NamedTuple):
   """What reward functions said about N rows.
 
   Attributes:
-    totals: [N] float32, the sum over functions of weight * value, without those that do not apply; 0 where
+    totals: [N] float32, the sum over functions of weight * value, without those that do not apply; NaN where
       the row is not scored.
     scored: [N] bool, True where at least one function gave a number and none failed.
     values: for each function [N] float32, NaN where it does not apply or failed.
@@ -314,7 +314,7 @@ def _gather(
   scored = ~np.all(np.isnan([*values.values()]), axis=0) & ~any_failed
   known = {name: np.nan_to_num(x.astype(np.float64)) for name, x in values.items()}
   return Scores(
-      totals=np.where(scored, sum(f.weight * known[f.name] for f in functions), 0).astype(np.float32),
+      totals=np.where(scored, sum(f.weight * known[f.name] for f in functions), np.nan).astype(np.float32),
       scored=scored,
       values=values,
       failed=failed,

@@ -125,10 +125,10 @@ def check(decoding: Decoding, top_p: float) -> None:
   """
   if not 0 < top_p <= 1:
     raise ValueError(f'top_p={top_p} of the past policy: need 0 < top_p <= 1')
-  if decoding.top_k or decoding.top_p < 1:
+  if decoding.top_k or decoding.top_p < 1 or decoding.min_p:
     raise ValueError(
-        f'decoding.top_k={decoding.top_k}, decoding.top_p={decoding.top_p} filter the policy that the past '
-        'one filters already; set them to 0 and 1'
+        f'decoding.top_k={decoding.top_k}, top_p={decoding.top_p}, min_p={decoding.min_p} filter the policy '
+        'that the past one filters already; set them to 0, 1 and 0'
     )
 
 

@@ -11,7 +11,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from rlx.controllers import allocation, schedules
+from rlx.controllers import allocation, schedules, stopping
 from rlx.data.dataset import Dataset
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
@@ -29,7 +29,8 @@ def until_settled(
 
   Every round deals its rows evenly among the problems that are not settled yet. Of all rows of a problem
   `group_size` are kept, half of them right where there are enough of both kinds; the statistics of all stay
-  known, as the columns `successes` and `attempts`.
+  known, as the columns `successes`, `attempts` and `success_rates`. The last is the unbiased rate of
+  `controllers/stopping.py`: since a problem stops where it has enough, successes / attempts is not.
 
   Args:
     task: where problems come from.
@@ -43,7 +44,7 @@ def until_settled(
     positives_min: right rows that are enough.
     negatives_min: wrong rows that are enough; the two make up a group at least.
   Returns:
-    A `rollout` function. Its batches have `rewards`, `successes` [B], `attempts` [B].
+    A `rollout` function. Its batches have `rewards`, `successes`, `attempts` and `success_rates` [B].
   Raises:
     ValueError: a size that does not fit.
   Source: Reinforce-Ada, https://arxiv.org/abs/2510.04996, as in the authors' code.
@@ -61,26 +62,30 @@ def until_settled(
         f'group_size={group_size}'
     )
 
+  rule = dict(positives_min=positives_min, negatives_min=negatives_min)
+
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, round_key, keep_key = jax.random.split(key, 3)
     problems, world = task.draw(world, problem_key, num_prompts)
 
     def one(known, key):
-      positives, negatives = known
-      open_ = ~allocation.settled(
-          positives, negatives, positives_min=positives_min, negatives_min=negatives_min
-      )
+      (positives, negatives), paths, rates = known
+      open_ = ~allocation.settled(positives, negatives, **rule)
       place = allocation.expand(allocation.evenly(open_, round_rows), round_rows)
       rows = _asked(models, policy, reward, problems, place, key, num_slots)
       right = jax.ops.segment_sum((rows['rewards'] > 0).astype(jnp.int32), place, num_segments=num_prompts)
-      total = jax.ops.segment_sum(jnp.ones_like(place), place, num_segments=num_prompts)
+      scored = ~jnp.isnan(rows['rewards'])
+      total = jax.ops.segment_sum(scored.astype(jnp.int32), place, num_segments=num_prompts)
       # A round after the last problem is settled deals to all, for shapes are static: it does not count.
       rows['counts'] = jnp.full(place.shape, jnp.any(open_))
       added = jnp.where(jnp.any(open_), jnp.stack([right, total - right]), 0)
-      return (positives + added[0], negatives + added[1]), rows
+      positives, negatives = positives + added[0], negatives + added[1]
+      paths, latest = stopping.after_round(paths, added.sum(axis=0), positives, **rule)
+      return ((positives, negatives), paths, jnp.where(open_, latest, rates)), rows
 
     nothing = jnp.zeros(num_prompts, jnp.int32)
-    known, rows = jax.lax.scan(one, (nothing, nothing), jax.random.split(round_key, num_rounds))
+    known = ((nothing, nothing), stopping.begin(num_prompts, **rule), jnp.zeros(num_prompts))
+    known, rows = jax.lax.scan(one, known, jax.random.split(round_key, num_rounds))
     rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
     return _balanced(rows, known, keep_key, group_size, batch_size), world
 
@@ -108,12 +113,13 @@ def _balanced(rows: Batch, known, key, group_size: int, batch_size: int) -> Batc
   )
   order = jnp.argsort(jnp.where(kept & counts, groups, num_prompts), stable=True)[:batch_size]
   batch = jax.tree.map(lambda x: x[order], rows)
-  positives, negatives = known
+  (positives, negatives), _, rates = known
   of_row = lambda x: x[batch['groups']].astype(jnp.float32)
   return {
       **batch,
       'successes': of_row(positives),
       'attempts': of_row(positives + negatives),
+      'success_rates': of_row(rates),
       'sampling/rows': jnp.full(batch_size, counts.sum(), jnp.float32),
   }
 

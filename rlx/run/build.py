@@ -353,13 +353,14 @@ def _stage_parts(config, section, slow, models, shared: Parts, log: Logging, mor
   @functools.cache
   def decoding() -> Decoding:
     parts.asked.add('decoding')
-    fields = {field.name for field in dataclasses.fields(Decoding)} - {'eos_ids', 'pad_id'}
     if 'decoding' not in section:
       raise ConfigError('a language model speaks here, and there is no section decoding that says how')
+    kinds = {field.name: field for field in dataclasses.fields(Decoding)}
+    optional = lambda field: field.default is not dataclasses.MISSING and field.name not in section.decoding
+    fields = {name for name, field in kinds.items() if not optional(field)} - {'eos_ids', 'pad_id'}
     require_keys(section.decoding.keys(), fields, 'decoding', 'Decoding')
-    annotations = {field.name: field.type for field in dataclasses.fields(Decoding)}
     for name, value in section.decoding.items():
-      require_type(value, annotations[name], f'decoding.{name}')
+      require_type(value, kinds[name].type, f'decoding.{name}')
     try:
       return Decoding(eos_ids=task().eos_ids, pad_id=task().pad_id, **section.decoding)
     except ValueError as error:

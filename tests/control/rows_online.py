@@ -1,16 +1,20 @@
 """Rows of the table: what learns online, beside PPO and SAC."""
 
+import functools
+
 from agents import Agent, Row
 import jax
 import jax.numpy as jnp
 from rows_core import DISCOUNT, SHAPE, gaussian, state_values, values_of_the_mode
 
+from rlx.advantages import off_policy
 from rlx.algorithms.control import c51, dqn, droq, dsac_t, qr_dqn
 from rlx.algorithms.control.a2c import a2c
 from rlx.algorithms.control.ddpg import ddpg
 from rlx.algorithms.control.impala import impala
 from rlx.algorithms.control.mpo import mpo
 from rlx.algorithms.control.ppo_recurrent import ppo_recurrent
+from rlx.algorithms.control.pqn import pqn
 from rlx.algorithms.control.redq import redq
 from rlx.algorithms.control.td3 import td3
 from rlx.models import critics as of_returns
@@ -151,6 +155,22 @@ def build_impala(env):
   return Agent(algorithm, policy, {'policy': policy, 'value': value}, {})
 
 
+def pqn_with(target, **numbers):
+  """λ-returns of an ε-greedy policy's steps, judged as those of a greedier one."""
+
+  def build(env):
+    policy = networks.epsilon_greedy(
+        env, network=lambda env: networks.action_values(env, **SHAPE), epsilon=0.3
+    )
+    algorithm = pqn(
+        unroll(env, policy, num_envs=16, num_steps=4), policy, epsilon=0.0,
+        target=functools.partial(target, discount=DISCOUNT, lambda_=0.65),
+    )
+    return Agent(algorithm, policy, {'policy': policy}, {})
+
+  return build
+
+
 def build_ppo_recurrent(env):
   network = recurrent.gru(env, size=16)
   rollout = recurrent_unroll(env, network, num_envs=16, num_steps=4)
@@ -221,5 +241,7 @@ ROWS = [
     Row('a2c', a2c_with(lambda env: networks.categorical(env, **SHAPE)), True, 1e-2, 400, 1, state_values),
     Row('a2c', a2c_with(gaussian), False, 3e-3, 800, 1, state_values),
     Row('impala', build_impala, True, 1e-2, 150, 4, state_values),
+    Row('pqn', pqn_with(off_policy.peng_q_lambda), True, 3e-3, 300, 4, value_of_the_best),
+    Row('retrace-pqn', pqn_with(off_policy.retrace), True, 3e-3, 300, 4, value_of_the_best),
     Row('ppo_recurrent', build_ppo_recurrent, True, 1e-2, 150, 4, value_of_two_steps),
 ]

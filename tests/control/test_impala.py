@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.advantages import temporal
+from rlx.advantages import off_policy, temporal
 from rlx.algorithms.control.impala import impala
 from rlx.envs.control import probes
 from rlx.evaluation.aggregates import interquartile_mean
@@ -120,6 +120,38 @@ def test_its_gradient_is_that_of_constant_targets():
 def test_a_cap_below_that_of_the_trace_is_refused():
   with pytest.raises(ValueError, match=r'clip_rho=0.5 is below clip_c=1.0'):
     impala(None, None, None, entropy_coef=0, value_coef=1, discount=0.9, lambda_=1, clip_rho=0.5, clip_c=1.0)
+
+
+def test_upgo_is_added_to_the_policy_gradient_alone():
+  """c_u ρ (G - V) on top of the advantages, ρ at most 1; the critic does not know of it."""
+  env = probes.later(discrete=True)
+  policy = networks.categorical(env, hidden=(4,), activation='tanh')
+  value = networks.state_value(env, hidden=(4,), activation='tanh')
+  how = dict(discount=DISCOUNT, lambda_=1.0, clip_rho=1.0, clip_c=1.0, entropy_coef=0.0, value_coef=0.5)
+  models = {'policy': policy.init(jax.random.key(0)), 'value': value.init(jax.random.key(1))}
+  batch = {
+      'observations': jnp.array(VALUES)[..., None], 'next_observations': jnp.array(NEXT_VALUES)[..., None],
+      'actions': jnp.array(RATIOS > 1).astype(jnp.int32), 'rewards': jnp.array(REWARDS),
+      'terminated': jnp.array(TERMINATED), 'truncated': jnp.array(TRUNCATED),
+      'sampler_logprobs': jnp.full((ROWS, STEPS), jnp.log(0.4)),
+  }
+
+  @jax.jit
+  def gradient(models):
+    of = lambda **upgo: jax.grad(lambda m: impala(None, policy, value, **how, **upgo).loss(m, batch, None)[0])
+    return of()(models), of(upgo_coef=0.7)(models)
+
+  plain, added = gradient(models)
+  now, behind = (value.apply(models['value'], batch[f'{x}observations']) for x in ('', 'next_'))
+  returns = off_policy.upgo(batch['rewards'], now, behind, TERMINATED, TRUNCATED, discount=DISCOUNT)
+  logprobs = lambda params: policy.score(params, batch['observations'], batch['actions'])[0]
+  rho = jnp.minimum(jnp.exp(logprobs(models['policy'])) / 0.4, 1)
+  upward = lambda params: -0.7 * jnp.mean(logprobs(params) * rho * (returns - now))
+  expected = jax.grad(upward)(models['policy'])
+  differ = jax.tree.map(jnp.subtract, added, plain)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), differ['policy'], expected)
+  assert not any(np.any(x) for x in jax.tree.leaves(differ['value']))
+  assert max(np.abs(x).max() for x in jax.tree.leaves(expected)) > 1e-3
 
 
 @pytest.mark.slow

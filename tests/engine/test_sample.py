@@ -330,6 +330,11 @@ PROBS = np.array([0.05, 0.5, 0.15, 0.3])
         ({'top_k': 2, 'top_p': 0.7}, [1, 3]),
         ({'temperature': 0.5, 'top_p': 0.69}, [1, 3]),  # squared and normalised: 0.685 and 0.247
         ({'temperature': 0.5, 'top_p': 0.68}, [1]),
+        ({'min_p': 0.29}, [1, 2, 3]),  # 0.15 is 0.3 of the likeliest
+        ({'min_p': 0.31}, [1, 3]),
+        ({'min_p': 1.0}, [1]),
+        ({'temperature': 0.5, 'min_p': 0.35}, [1, 3]),  # 0.36 of it, squared
+        ({'temperature': 0.5, 'min_p': 0.37}, [1]),
     ],
     ids=str,
 )
@@ -339,6 +344,49 @@ def test_filters_keep_the_smallest_set(changes, kept):
   adjusted = np.asarray(decoding.adjust(jnp.array(logits)))[0]
   assert np.flatnonzero(np.isfinite(adjusted)).tolist() == kept
   np.testing.assert_allclose(adjusted[kept], logits[0, kept] / decoding.temperature, rtol=1e-6)
+
+
+LOOKING_BACK = dataclasses.replace(
+    PLAIN, temperature=0.7, repetition_penalty=1.8, presence_penalty=0.6, eos_ids=(), max_tokens=6
+)
+
+
+@pytest.mark.parametrize('temperature', [0.0, 0.7])
+def test_penalties_look_at_what_the_row_has_said(temperature):
+  """A loop over rows and columns: logits of all that stands there, less for what the answer has said."""
+  decoding = dataclasses.replace(LOOKING_BACK, temperature=temperature)
+  batch = sample(PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=2, decoding=decoding)
+  raw = np.asarray(next_logits(batch['tokens']), np.float64)
+  changed = 0
+  for row in range(len(batch['tokens'])):
+    length = int(batch['prompt_lengths'][row])
+    for column in range(length, length + decoding.max_tokens):
+      logits = raw[row, column - 1].copy()
+      for token in range(VOCAB):
+        if token in batch['tokens'][row, :column]:
+          logits[token] = logits[token] / 1.8 if logits[token] > 0 else logits[token] * 1.8
+        if token in batch['tokens'][row, length:column]:
+          logits[token] -= 0.6
+      changed += logits.argmax() != raw[row, column - 1].argmax()
+      drawn_token = int(batch['tokens'][row, column])
+      if temperature == 0:
+        assert drawn_token == logits.argmax()
+      logits /= temperature or 1
+      expected = logits[drawn_token] - np.log(np.exp(logits).sum())
+      close(batch['sampler_logprobs'][row, column], expected, atol=1e-4)
+  assert changed > 5
+
+
+def test_rows_that_look_back_are_neither_scored_nor_drawn_in_slots():
+  batch = sample(PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=2, decoding=PLAIN)
+  with pytest.raises(ValueError, match=r'repetition_penalty=1\.8.* to train, set 1 and 0'):
+    engine.score(PARAMS, MODEL, batch, decoding=LOOKING_BACK, chunk_size=4)
+  with pytest.raises(ValueError, match='without slots'):
+    engine.sample(
+        PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=2, decoding=LOOKING_BACK, num_slots=2
+    )
+  with pytest.raises(ValueError, match='min_p=1.5, repetition_penalty=1.0'):
+    dataclasses.replace(PLAIN, min_p=1.5)
 
 
 def test_filters_leave_out_ends_that_come_too_early_and_keep_targets():

@@ -9,6 +9,7 @@ import pytest
 from test_sample import DECODINGS, KEY, LENGTHS, MODEL, PARAMS, PROMPTS
 
 from rlx.engine import sample as engine
+from rlx.engine.packing import Packing
 from rlx.engine.speaker import Critic, Scoring, Speaker, in_stage
 from rlx.models.heads import TokenHead, init_value
 
@@ -41,6 +42,26 @@ def test_its_mode_is_the_likeliest_token_of_each_step():
       if column - LENGTHS[row] < decoding.min_tokens:
         logits[list(decoding.eos_ids)] = -np.inf
       assert batch['tokens'][row, column] == logits.argmax()
+
+
+@pytest.mark.parametrize('packing', [None, Packing(columns=24, rows=2, share_prompts=False)], ids=str)
+def test_score_energies_are_those_of_the_distribution_that_was_drawn_from(packing):
+  """The squared norm of onehot - π, token by token, with the filters of the sampler; packed too."""
+  decoding = POLICY.decoding
+  batch = jax.jit(
+      lambda params: POLICY.sample(params, PROMPTS, LENGTHS, KEY, group_size=2)
+  )(PARAMS)
+  policy = dataclasses.replace(POLICY, scoring=dataclasses.replace(SCORING, packing=packing))
+  energies = jax.jit(policy.score_energies)(PARAMS, batch)
+  hidden, _ = jax.jit(MODEL.forward)(PARAMS, batch['tokens'])
+  expected = np.zeros(batch['tokens'].shape)
+  for row, column in np.argwhere(np.asarray(batch['action_mask'])):
+    logits, target = MODEL.logits(PARAMS, hidden[row, column - 1])[None], batch['tokens'][row, column][None]
+    may_end = column - batch['prompt_lengths'][row] >= decoding.min_tokens
+    pi = np.asarray(jax.nn.softmax(decoding.adjust(logits, target, may_end=bool(may_end))))[0]
+    expected[row, column] = np.sum(np.square(np.eye(len(pi))[target[0]] - pi))
+  np.testing.assert_allclose(energies, expected, rtol=1e-4, atol=1e-6)
+  assert expected.any()
 
 
 def test_saying_changes_the_decoding_alone():

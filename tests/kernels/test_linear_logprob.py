@@ -44,9 +44,9 @@ def arguments(num_tokens, width, vocab_size, dtype=jnp.float32):
 
 
 def with_gradient(operation, hidden, unembedding, targets):
-  """The three outputs, and the gradient of a sum that weighs every one of their entries differently."""
+  """The four outputs, and the gradient of a sum that weighs every one of their entries differently."""
 
-  weights = np.random.default_rng(0).normal(size=(3, targets.size)).astype(np.float32)
+  weights = np.random.default_rng(0).normal(size=(4, targets.size)).astype(np.float32)
 
   def total(hidden, unembedding):
     statistics = operation(hidden, unembedding, targets)
@@ -197,7 +197,7 @@ def test_garbage_in_the_cotangents_of_what_does_not_count_reaches_nothing():
   operation = lambda *args: linear_logprob(*args, targets, chunk_size=4, num_counted=jnp.int32(6))
   _, pull = jax.vjp(operation, hidden, unembedding)
   cotangents = [np.ones(11, np.float32), np.where(np.arange(11) < 6, 1, np.nan).astype(np.float32)]
-  clean, garbage = (pull(TokenStatistics(*[jnp.array(x)] * 3)) for x in cotangents)
+  clean, garbage = (pull(TokenStatistics(*[jnp.array(x)] * 4)) for x in cotangents)
   jax.tree.map(np.testing.assert_array_equal, clean, garbage)
 
 

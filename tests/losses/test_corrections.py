@@ -13,6 +13,7 @@ RATIOS = np.float32([[0.1, 1.5, 9.0], [2.0, 6.0, 1.0], [0.01, 50.0, 1.0]])
 
 def test_truncated_and_masked_by_hand():
   np.testing.assert_allclose(corrections.truncated(RATIOS[1], ratio_max=2.0), [2, 2, 1])
+  np.testing.assert_allclose(corrections.truncated(RATIOS[0], ratio_max=2.0, ratio_min=0.5), [0.5, 1.5, 2])
   band = corrections.masked(RATIOS[:2], ratio_min=0.5, ratio_max=5.0)  # IcePop
   np.testing.assert_allclose(band, [[0, 1.5, 0], [2, 0, 1]])
   one_sided = corrections.masked(RATIOS[0], ratio_min=0.0, ratio_max=5.0)  # MIS
@@ -24,6 +25,8 @@ def test_bounds_belong_to_the_band():
   assert kept.tolist() == [True, True, False]
   with pytest.raises(ValueError, match='ratio_min=2.0, ratio_max=0.5: the band keeps nothing'):
     corrections.accepted(RATIOS, ratio_min=2.0, ratio_max=0.5)
+  with pytest.raises(ValueError, match='ratio_min=2.0, ratio_max=0.5: the band keeps nothing'):
+    corrections.truncated(RATIOS, ratio_min=2.0, ratio_max=0.5)
 
 
 def test_without_bounds_every_weight_is_the_ratio():

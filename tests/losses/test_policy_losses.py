@@ -260,8 +260,14 @@ def test_dual_clip_is_ppo_at_infinity_and_the_two_sided_clip():
   np.testing.assert_array_equal(values['dual_clip at infinity'], values['clipped'])
   two_sided = -np.minimum(np.minimum(rho, 3) * a, np.clip(rho, 0.8, 1.3) * a)
   np.testing.assert_allclose(values['dual_clip'], two_sided, rtol=1e-6)
-  with pytest.raises(ValueError, match=r'ratio_max=1\.2: must be above 1 \+ clip_high'):
-    policy.dual_clip(rho, a, **CLIP, ratio_max=1.2)
+  # At c = 1 + ε the sides meet: a bad token above it costs what one at it costs, and teaches nothing.
+  closed = lambda rho: policy.dual_clip(rho, a, **CLIP, ratio_max=1 + CLIP['clip_high'])
+  bounds = np.where(a > 0, 0, 0.8)
+  np.testing.assert_allclose(closed(rho), -np.clip(rho, bounds, 1.3) * a, rtol=1e-6)
+  slopes = jax.grad(lambda rho: closed(rho).sum())(rho)
+  assert not slopes[rho > 1.3].any() and slopes[(rho > 0.8) & (rho < 1.3)].all()
+  with pytest.raises(ValueError, match=r'ratio_max=1\.19: must be at least 1 \+ clip_high'):
+    policy.dual_clip(rho, a, **CLIP, ratio_max=1.19)
 
 
 def naive_sequence(mean):

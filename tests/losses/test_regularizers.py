@@ -128,6 +128,8 @@ def more_estimators(new, ref, old):
   losses = {
       'abs': regularizers.kl_abs,
       'straight_through': regularizers.kl_straight_through,
+      'k1_straight_through': regularizers.kl_k1_straight_through,
+      'k1': regularizers.kl_k1,
       'corrected': lambda new, ref: regularizers.kl_k3_corrected(new, ref, rho(new)),
       'k2': regularizers.kl_k2,
       'k3': regularizers.kl_k3,
@@ -140,6 +142,29 @@ def test_straight_through_has_the_value_of_k3_and_the_gradient_of_k2():
   np.testing.assert_allclose(results['straight_through'][0], results['k3'][0], rtol=1e-6)
   np.testing.assert_allclose(results['straight_through'][1], results['k2'][1], rtol=1e-6)
   assert not np.allclose(results['k3'][1], results['k2'][1])
+
+
+def test_k1_straight_through_has_the_value_of_k1_and_the_gradient_of_the_divergence():
+  results = more_estimators(NEW, REF, NEW)
+  np.testing.assert_allclose(results['k1_straight_through'][0], results['k1'][0], rtol=1e-6)
+  np.testing.assert_allclose(results['k1_straight_through'][1], results['k2'][1], rtol=1e-6)
+  value, slope = jax.value_and_grad(expected, 1)(regularizers.kl_k1_straight_through, LOGITS)
+  np.testing.assert_allclose(value, exact_kl(LOGITS), rtol=1e-5)
+  np.testing.assert_allclose(slope, jax.grad(exact_kl)(LOGITS), rtol=1e-4, atol=1e-6)
+
+
+def test_of_the_samplers_tokens_it_is_the_divergence_of_the_sampler():
+  """In expectation over the sampler: KL(sampler || policy), by k1 and k3; the other way round it is none."""
+  sampler, policy = (np.asarray(jax.nn.log_softmax(x)) for x in (jnp.array([1.0, 0.0, -1.0, 0.3]), LOGITS))
+  under_sampler = lambda x: np.sum(np.exp(sampler) * np.asarray(x))
+  exact = np.sum(np.exp(sampler) * (sampler - policy))
+  for estimator in (regularizers.kl_k1, regularizers.kl_k3):
+    np.testing.assert_allclose(under_sampler(estimator(sampler, policy)), exact, rtol=1e-5)
+  wrong = under_sampler(regularizers.kl_k3(policy, sampler))
+  back = np.sum(np.exp(policy) * (policy - sampler))
+  assert abs(wrong - exact) > 0.05 and abs(wrong - back) > 0.05
+  corrected = regularizers.kl_k3_corrected(policy, REFERENCE, np.exp(policy - sampler))
+  np.testing.assert_allclose(under_sampler(corrected), exact_kl(LOGITS), rtol=1e-5)
 
 
 def test_the_distance_by_hand():

@@ -48,7 +48,7 @@ def test_each_row_has_the_lambda_of_its_length():
       expected[row, 1 + t] = later
   np.testing.assert_allclose(returns, np.where(MASK, expected + VALUES, 0), rtol=1e-5, atol=1e-6)
   centred = np.where(MASK, expected - expected[MASK].mean(), 0)
-  np.testing.assert_allclose(whitened, centred / expected[MASK].std(), rtol=1e-4, atol=1e-5)
+  np.testing.assert_allclose(whitened, centred / expected[MASK].std(ddof=1), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize('alpha, lambda_', [(1e-3, 0.0), (1e7, 1.0)])

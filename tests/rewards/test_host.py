@@ -79,6 +79,7 @@ def test_a_row_that_fails_is_left_out_of_its_group_and_of_the_loss(task, make):
   batch = reward({}, batch_of(task, list('abcdefgh'), rows, [0, 0, 0, 0, 1, 1, 1, 1]), None)
   np.testing.assert_array_equal(batch['scored'], [True, True, False, True, False, False, False, False])
   assert batch['groups'].tolist() == [0, 0, 2, 0, 4, 5, 6, 7]
+  np.testing.assert_array_equal(np.isnan(batch['rewards']), ~batch['scored'])
   assert (batch['reward/failed'] == 5).all() and (batch['reward/failed_raised'] == 5).all()
   advantages = np.asarray(groups.centred(jnp.asarray(batch['rewards']), jnp.asarray(batch['groups'])))
   np.testing.assert_allclose(advantages, [-2, -1, 0, 3, 0, 0, 0, 0], atol=1e-6)  # 1, 2, 6: the mean is 3

@@ -97,6 +97,18 @@ def test_all_samples_say_what_the_rate_is():
   np.testing.assert_allclose(rates[[1, 4]], [0.1, 0.9], atol=0.06)
 
 
+def test_the_rate_is_not_biased_where_problems_stop():
+  """Rates .3 and .5 stop early nearly always: the share of all their rows is off, the estimate is not."""
+  draw = jax.jit(jax.vmap(settling().draw, (None, None, 0)))
+  batches = jax.device_get(draw({'policy': params()}, WORLD, jax.random.split(jax.random.key(9), 400))[0])
+  found = {name: batches[name][:, ::GROUP] for name in ('success_rates', 'successes', 'attempts')}
+  error = lambda x: np.abs(x.mean(axis=0) - RATES) / np.maximum(x.std(axis=0) / 20, 1e-6)
+  stopped = found['attempts'] < found['attempts'].max()
+  assert stopped[:, 2:4].mean() > 0.5
+  np.testing.assert_array_less(error(found['success_rates']), 3.5)
+  assert error(found['successes'] / found['attempts'])[2] > 5
+
+
 def banded(num_rounds, round_groups=6, low=0.25, high=0.75):
   return rounds.within_band(
       Counting(), toy.POLICY, coin, batch_size=BATCH, group_size=GROUP, num_slots=0,

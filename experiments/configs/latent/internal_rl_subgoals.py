@@ -42,6 +42,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'temperature': 1.0,
       'top_k': 0,
       'top_p': 1.0,
+      'min_p': 0.0,
       'sampler': 'gumbel',
   }
   once = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}

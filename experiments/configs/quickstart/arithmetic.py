@@ -78,6 +78,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
       'temperature': 1.0,
       'top_k': 0,
       'top_p': 1.0,
+      'min_p': 0.0,
       'sampler': 'gumbel',
   }
   config.rollout = {'name': 'prompts.completions', 'batch_size': 512, 'group_size': 8, 'num_slots': 0}

@@ -74,6 +74,7 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
       'temperature': 1.0,
       'top_k': 0,
       'top_p': 1.0,
+      'min_p': 0.0,
       'sampler': 'gumbel',
   }
   config.rollout = {'name': 'solutions', 'batch_size': 32}

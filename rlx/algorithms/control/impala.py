@@ -8,13 +8,17 @@
 several updates follow each rollout: rows stay stretches of time, so that `updates.minibatches` are of whole
 stretches, and the targets are made anew at each update, with the policy and the critic as they are then.
 
-Source: Espeholt et al., 2018, https://arxiv.org/abs/1802.01561, section 4.
+AlphaStar adds `off_policy.upgo`, which follows what was done where it went better than expected:
+- c_u mean log π(a | s) min(1, π / μ) (G_t - V(s_t)).
+
+Source: Espeholt et al., 2018, https://arxiv.org/abs/1802.01561, section 4; UPGO: Vinyals et al., 2019,
+https://doi.org/10.1038/s41586-019-1724-z.
 """
 
 import jax
 import jax.numpy as jnp
 
-from rlx.advantages import temporal
+from rlx.advantages import off_policy, temporal
 from rlx.losses import regularizers
 from rlx.losses import value as value_losses
 from rlx.losses.ratios import ratio
@@ -24,7 +28,8 @@ from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 def impala(
     rollout: Rollout, policy: Policy, value: Network, *, entropy_coef: float, value_coef: float,
-    discount: float, lambda_: float, clip_rho: float, clip_c: float,
+    discount: float, lambda_: float, clip_rho: float, clip_c: float, clip_pg: float | None = None,
+    upgo_coef: float = 0.0,
 ) -> Algorithm:
   """Importance-weighted actor-learner; trains `models['policy']` and `models['value']`.
 
@@ -38,6 +43,8 @@ def impala(
     lambda_: in [0, 1]; 1 is the paper.
     clip_rho: ρ̄, at least `clip_c` (1 in the paper).
     clip_c: c̄ (1 in the paper).
+    clip_pg: ρ̄ of the policy gradient alone; `clip_rho` if not given.
+    upgo_coef: c_u; 0 is IMPALA, 1 AlphaStar's.
   Raises:
     ValueError: `clip_rho` is below `clip_c`.
   """
@@ -52,8 +59,12 @@ def impala(
     held = jax.lax.stop_gradient((values, value.apply(models['value'], batch['next_observations']), ratios))
     targets, advantages = temporal.vtrace_episodes(
         batch['rewards'], held[0], held[1], batch['terminated'], batch['truncated'], held[2],
-        discount=discount, lambda_=lambda_, clip_rho=clip_rho, clip_c=clip_c,
+        discount=discount, lambda_=lambda_, clip_rho=clip_rho, clip_c=clip_c, clip_pg=clip_pg,
     )
+    if upgo_coef:
+      ends = batch['terminated'], batch['truncated']
+      upward = off_policy.upgo(batch['rewards'], *held[:2], *ends, discount=discount)
+      advantages += upgo_coef * jnp.minimum(held[2], 1) * (upward - held[0])
     policy_loss = -jnp.mean(logprobs * advantages)
     value_loss = value_losses.squared_error(values, targets).mean()
     entropy = entropy.mean()
@@ -62,7 +73,7 @@ def impala(
         'loss/value': value_loss,
         'policy/entropy': entropy,
         'policy/capped': jnp.mean(held[2] > clip_rho),
-        'kl/old': regularizers.kl_k3(logprobs, batch['sampler_logprobs']).mean(),
+        'kl/old': regularizers.kl_k3(batch['sampler_logprobs'], logprobs).mean(),
     }
     return policy_loss + value_coef * value_loss - entropy_coef * entropy, metrics
 

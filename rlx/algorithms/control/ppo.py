@@ -80,7 +80,7 @@ def ppo(
         'loss/value': value_loss,
         'policy/entropy': entropy,
         'policy/clipped': jnp.mean((ratio < 1 - clip_low) | (ratio > 1 + clip_high)),
-        'kl/old': regularizers.kl_k3(logprobs, old).mean(),
+        'kl/old': regularizers.kl_k3(old, logprobs).mean(),  # KL(sampler || policy)
     }
     return policy_loss + value_coef * value_loss - entropy_coef * entropy, metrics
 

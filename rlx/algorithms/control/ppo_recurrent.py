@@ -66,7 +66,7 @@ def ppo_recurrent(
         'loss/policy': policy_loss,
         'loss/value': value_loss,
         'policy/entropy': entropy,
-        'kl/old': regularizers.kl_k3(logprobs, old).mean(),
+        'kl/old': regularizers.kl_k3(old, logprobs).mean(),  # KL(sampler || policy)
     }
     return policy_loss + value_coef * value_loss - entropy_coef * entropy, metrics
 
