@@ -27,6 +27,7 @@ FLOORS = (  # from the bottom
     {'algorithms'},
     {'run'},
     {'experiments'},
+    {'testing'},  # hits what a user starts
 )
 MAX_LINES = 600  # of a file; an idea fits into half of that
 

@@ -21,9 +21,10 @@ import numpy as np
 from rlx.errors import ConfigError
 from rlx.learners import without_rests
 from rlx.models.safetensors import digest_of
-from rlx.run import checkpoint, export, report, workdirs
+from rlx.run import checkpoint, export, inputs, nonfinite, report, workdirs
 from rlx.run.build import build
 from rlx.run.checkpoint import Checkpoints
+from rlx.run.nonfinite import NonFiniteError
 from rlx.run.pace import Pace, compilation
 from rlx.run.program import POPULATION, over_members
 from rlx.run.stages import Examination, Run, Stage, there
@@ -33,12 +34,6 @@ from rlx.types import Batch, Models, State
 
 # Sees the step and the metrics of each row, with those of the evaluations behind it; True stops the run.
 Hook = Callable[[int, Mapping[str, float]], bool | None]
-
-MAX_NONFINITE_UPDATES = 20  # skipped in a row before the run is given up
-
-
-class NonFiniteError(RuntimeError):
-  """Too many updates in a row were infinite or NaN; the message says where the state was dumped."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,8 +159,17 @@ Pieces = Generator[list[dict[str, float]], None, tuple[State, Position]]
 
 def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State | None, Position]:
   """The newest intact state and where it is; (None, the beginning) where nothing was saved."""
-  restored = checkpoints.restore(_like(run), line.say)
-  return (None, Position()) if restored is None else _placed(run, *restored)
+  try:
+    restored = checkpoints.restore(_like(run), line.say)
+  except ConfigError:
+    raise
+  except ValueError as error:
+    raise ConfigError(str(error)) from error
+  if restored is None:
+    return None, Position()
+  if 'files' in restored[1]:  # not in checkpoints of earlier versions
+    inputs.check(run.config, restored[1]['files'])
+  return _placed(run, *restored)
 
 
 def _like(run: Run):
@@ -315,6 +319,8 @@ class _Session:
     self._frozen = (None, {})  # index of a stage, and its frozen models
     self._digests = {}  # of their files, as they were when they were read
     self._asks = {}  # (stage, evaluation) -> compiled
+    self._files = inputs.digests(self.run.config)
+    self._said_skipped = False
     self.rows = []  # metrics of the stage so far, one row a step
     self.pace = Pace(self.compiled)
 
@@ -377,7 +383,9 @@ class _Session:
       position = dataclasses.replace(position, ended=over or bool(stage.stop and stage.stop(self.rows)))
       first = position.step - len(rows) + 1
       yield [{'step': at, 'stage': stage.name, **row} for at, row in enumerate(rows, first)]
-      if position.step % self.run.checkpoint.every == 0 or position.ended or self.stopping:
+      # While updates are left out nothing new is learnt, and the last good checkpoints are to stay.
+      is_due = position.step % self.run.checkpoint.every == 0 and not nonfinite.skipped(rows[-1])
+      if is_due or position.ended or self.stopping:
         self.checkpoints.save(state, extra=self._extra(position))
     return state, position
 
@@ -399,7 +407,7 @@ class _Session:
 
   def _extra(self, position: Position) -> dict:
     """What is saved beside a state."""
-    return {'position': dataclasses.asdict(position), 'frozen': self._digests}
+    return {'position': dataclasses.asdict(position), 'frozen': self._digests, 'files': self._files}
 
   def _record(self, state: State, position: Position, rows: list[dict]) -> None:
     """Writes the metrics of a dispatch and, where they are due, evaluations and samples to read."""
@@ -489,18 +497,15 @@ class _Session:
 
   def _check_finite(self, position: Position, rows: list[dict]) -> None:
     """Gives up where too many updates in a row were skipped, after saving what it takes to look into it."""
-    ending = 'optimizer/nonfinite_updates'
-    counts = {name.removesuffix(ending): x for name, x in rows[-1].items() if name.endswith(ending)}
-    worst = max(counts, key=counts.get, default='')
-    if not counts or counts[worst] < MAX_NONFINITE_UPDATES:
-      return
-    dumped = self._dump(position)
-    whose = f' of learner {worst[:-1]!r}' if worst else ''
-    raise NonFiniteError(
-        f'{counts[worst]:.0f} updates{whose} in a row were infinite or NaN and were skipped; the state '
-        f'before the last {len(rows)} steps (step {position.step}) is in {dumped}: lower the learning rate, '
-        'or replay it with JAX_DEBUG_NANS=True'
-    )
+    if not self._said_skipped and (said := nonfinite.first_said(rows, position.step + 1)):
+      self._said_skipped = True
+      self.line.say(said)
+    if too_many := nonfinite.worst(rows[-1]):
+      dumped = self._dump(position)
+      raise NonFiniteError(
+          f'{too_many}; the state before the last {len(rows)} steps (step {position.step}) is in {dumped}: '
+          f'lower the learning rate, or see where it begins: rlx replay {dumped}'
+      )
 
   def _dump(self, position: Position) -> Path:
     """Saves the state of a position, replayed from the last checkpoint (states are donated)."""
