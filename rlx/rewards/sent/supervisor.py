@@ -92,6 +92,11 @@ def watcher(job, pids, began, ended):
 
   page = os.sysconf('SC_PAGE_SIZE')
   next_look = 0.0
+  try:
+    with open('/proc/sys/net/core/wmem_default') as file:
+      buffer = int(file.read())
+  except (OSError, ValueError):  # not in every namespace
+    buffer = 212992
 
   def resident(process):
     with open(f'/proc/{process}/statm') as file:
@@ -114,6 +119,20 @@ def watcher(job, pids, began, ended):
           continue
     return total
 
+  def socket_memory():
+    """The most that sockets can hold: alone, those of the namespace; else of the one process."""
+    if job['alone']:
+      with open('/proc/net/unix') as file:
+        return buffer * (sum(1 for _ in file) - 1)
+    count = 0
+    for process in pids:
+      try:
+        entries = [entry.path for entry in os.scandir(f'/proc/{process}/fd')]
+        count += sum(os.readlink(path).startswith('socket:') for path in entries)
+      except OSError:  # it has just ended, or closed one
+        continue
+    return buffer * count
+
   def look():
     nonlocal next_look
     while pids - ended.keys():
@@ -129,7 +148,7 @@ def watcher(job, pids, began, ended):
       return 'timeout'
     if select.select([0], [], [], 0)[0]:  # nobody waits for the result any more
       os._exit(1)
-    limit = job['memory_bytes']
+    limit = job['memory_bytes'] - socket_memory()
     if memory([resident]) > limit and memory([proportional, resident]) > limit:
       return 'memory'
     files = os.statvfs('/tmp')
