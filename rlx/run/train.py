@@ -219,19 +219,22 @@ def _check_digests(stage: Stage, known: Mapping[str, str]) -> None:
       )
 
 
-def restore(run: Run, workdir: str | Path, *, step: int | None = None) -> tuple[State, Position]:
+def restore(
+    run: Run, workdir: str | Path, *, step: int | None = None, folder: str = 'checkpoints'
+) -> tuple[State, Position]:
   """A saved state of a working directory, and where in the run it is; a run that is at work goes on.
 
   Args:
     run: from `build`, of the directory's config.
     workdir: whose checkpoints are read; nothing in it is touched.
     step: of the checkpoint; None for the newest intact one.
+    folder: of the checkpoints in it.
   Raises:
     ConfigError: there is no such checkpoint, or it does not fit the run.
   """
   say = LiveLine(sys.stderr, quiet=False).say
   try:
-    saved = checkpoint.read(Path(workdir) / 'checkpoints', _like(run), say, step=step)
+    saved = checkpoint.read(Path(workdir) / folder, _like(run), say, step=step)
   except ConfigError:
     raise
   except ValueError as error:

@@ -62,6 +62,14 @@ def nearer(rollout, point, *, target: float) -> Algorithm:
   return Algorithm(rollout=rollout, loss=loss)
 
 
+def nearer_nan(rollout, point, *, target: float) -> Algorithm:
+  """Rows of which a column becomes NaN before the loss."""
+  del point, target
+  advantage = lambda models, batch, key: {**batch, 'seen': batch['seen'] * jnp.nan}
+  loss = lambda models, batch, key: (jnp.square(models['point'] + batch['seen']).mean(), {})
+  return Algorithm(rollout=rollout, advantage=advantage, loss=loss)
+
+
 def nearer_together(rollout, point, *, target: float) -> Algorithm:
   """The same for the mean of a population: members see each other by the name of their axis."""
   parent = nearer(rollout, point, target=target)

@@ -31,3 +31,18 @@ def config_of(stages, *, population=1, main=None, models=('point',), **sections)
       **(main or stage()), **sections,
   })
   return config
+
+
+def spoilt_gradients(share, *, steps):
+  """A run of which a share of the gradients is NaN."""
+  config = config_of(('main',), main=stage(steps=steps))
+  config.algorithm = {
+      'name': 'rlx.testing.hostile.nan_gradients', 'share': share, 'parent': config.algorithm.to_dict(),
+  }
+  return config
+
+
+def spoilt_weights(at_update, *, steps):
+  """A run whose weights become NaN."""
+  optimizer = {'name': 'rlx.testing.hostile.nan_weights', 'at_update': at_update, 'optimizer': ADAM}
+  return config_of(('main',), main=stage(steps=steps, optimizer=optimizer))

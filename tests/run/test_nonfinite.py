@@ -6,7 +6,7 @@ import pytest
 from rlx.errors import ConfigError
 from rlx.run import inputs, nonfinite, train
 from rlx.run.writers import read_metrics
-from tests.run.points import ADAM, HERE, config_of, stage
+from tests.run.points import HERE, config_of, spoilt_gradients, spoilt_weights, stage
 from tests.whole_runs import run_in
 
 
@@ -14,21 +14,6 @@ from tests.whole_runs import run_in
 def pieces(monkeypatch):
   """Configs here name functions of `pieces.py`."""
   monkeypatch.syspath_prepend(HERE)
-
-
-def spoilt_gradients(share, *, steps):
-  """A run of which a share of the gradients is NaN."""
-  config = config_of(('main',), main=stage(steps=steps))
-  config.algorithm = {
-      'name': 'rlx.testing.hostile.nan_gradients', 'share': share, 'parent': config.algorithm.to_dict(),
-  }
-  return config
-
-
-def spoilt_weights(at_update, *, steps):
-  """A run whose weights become NaN."""
-  optimizer = {'name': 'rlx.testing.hostile.nan_weights', 'at_update': at_update, 'optimizer': ADAM}
-  return config_of(('main',), main=stage(steps=steps, optimizer=optimizer))
 
 
 def saved(workdir):
