@@ -14,7 +14,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 FLOORS = (  # from the bottom
     {'rlx', 'types', 'errors', 'kernels'},  # rlx/__init__.py itself is empty
-    {'names', 'lens', 'optimizers', 'reductions', 'sharding', 'tracking'},
+    {'names', 'lens', 'optimizers', 'reductions', 'sharding', 'tracking', 'watchdog'},
     {'config', 'envs'},  # calls by name; worlds: what there is to act in and to answer
     {'models'},  # which see worlds through their shapes
     {'advantages'},  # formulas

@@ -16,6 +16,7 @@ import functools
 import jax
 import numpy as np
 
+from rlx import watchdog
 from rlx.data.dataset import Dataset
 from rlx.errors import ConfigError
 from rlx.names import resolve
@@ -85,6 +86,7 @@ class HostReward(OnHost):
     said, self._said = self._said, []
     return said
 
+  @watchdog.section('reward')
   def score(self, rows: np.ndarray, completion_ids: list[list[int]]) -> Scores:
     """Scores completions of rows of the data set.
 

@@ -18,6 +18,7 @@ import jax
 from ml_collections import ConfigDict
 import numpy as np
 
+from rlx import watchdog
 from rlx.errors import ConfigError
 from rlx.learners import without_rests
 from rlx.models.safetensors import digest_of
@@ -105,6 +106,7 @@ def progress(
   workdirs.write_shapes(run, workdir)
   with contextlib.ExitStack() as stack:
     line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
+    stack.enter_context(watchdog.watching(run.log.stuck_seconds))
     checkpoints = stack.enter_context(Checkpoints(workdir / 'checkpoints', keep=run.checkpoint.keep))
     if extended:
       line.say(extended)
@@ -372,8 +374,9 @@ class _Session:
     while not position.ended and not self.stopping:
       started = time.monotonic()
       compiled = self.compiled()
-      state, metrics = stage.program.dispatch(state, data, frozen)
-      rows = _rows_of_metrics(jax.device_get(metrics), self.run.population)
+      with watchdog.section('step'):
+        state, metrics = stage.program.dispatch(state, data, frozen)
+        rows = _rows_of_metrics(jax.device_get(metrics), self.run.population)
       for message in stage.program.hear(rows):
         self.line.say(message)
       seconds = time.monotonic() - started if self.compiled() == compiled else None
@@ -435,6 +438,7 @@ class _Session:
       self.writer.write_samples(at_step, transcripts + self._samples(position, state))
     self.writer.flush()
 
+  @watchdog.section('evaluation')
   def _evaluate(
       self, exam: Examination, position: Position, state: State
   ) -> tuple[dict[str, float], list[dict], dict[str, np.ndarray]]:

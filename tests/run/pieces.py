@@ -1,5 +1,7 @@
 """Parts of runs in tests that no module of rlx has; configs name them as functions of another package."""
 
+import time
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -15,6 +17,16 @@ def seen() -> Evaluation:
   """How many models there are, and whether there is a world; no model is asked."""
   ask = lambda models, world: {'models': jnp.float32(len(models)), 'memories': jnp.float32(len(world))}
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def seen_slowly(*, seconds: float) -> Evaluation:
+  """The same, which takes its time."""
+
+  def _sleep_in_an_evaluation(answer):
+    time.sleep(seconds)
+    return seen().read(answer)
+
+  return Evaluation(ask=seen().ask, read=_sleep_in_an_evaluation)
 
 
 def point(env, *, size: int) -> Network:
