@@ -6,6 +6,7 @@ child what it does behind `rlx`: same arguments, same working folder, signals an
 
 from collections.abc import Callable, Sequence
 import contextlib
+import ctypes
 import dataclasses
 import os
 from pathlib import Path
@@ -19,6 +20,8 @@ import jax
 
 from rlx.experiments import launch
 from rlx.run import build, report, train  # noqa: F401 (imported before the fork, so that no child has to)
+
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +95,7 @@ def _live(arguments: Sequence[str], paths: tuple[Path, Path], hook: Callable[[],
   """The life of a child."""
   code = 1
   try:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # or it would run on where nobody expects it
     for fd, path in enumerate(paths, start=1):
       os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), fd)
     sys.stdout, sys.stderr = (open(fd, 'w', buffering=1, closefd=False) for fd in (1, 2))  # noqa: SIM115
