@@ -67,6 +67,7 @@ _NUM_OPEN_FILES = 256
 _NOBODY = 65534
 _FIRST_UID = 0x70000000  # nobody hands out ids above it; a thread runs one program at a time
 _START_SECONDS = 60.0  # for a sandbox to start, on a busy machine
+_PATIENCE = 10.0  # times the limit, for a program that waits for a core of a busy machine
 _GRACE_SECONDS = 3.0  # for the supervisor to end a program, before it is ended itself
 _ENVIRONMENT = {'HOME': '/tmp', 'PATH': '/usr/bin:/bin', 'PYTHONHASHSEED': '0', 'PYTHONUTF8': '1'} | {
     'MALLOC_ARENA_MAX': '1'  # or every thread reserves address space, which is limited
@@ -116,7 +117,8 @@ def run_python(
   Args:
     program: Python source; only the standard library can be imported.
     stdin: what it can read.
-    timeout_seconds: wall time; then everything that it started is killed.
+    timeout_seconds: wall time; then everything that it started is killed. What one that starts no processes
+      has waited for a core, on a busy machine, does not count, up to ten times the limit.
     memory_bytes: address space of each process, and memory of all together; /tmp comes on top (64 MiB).
     output_bytes: of what it prints, that are kept; more is read and thrown away, and `overran` says so.
     tier: 'bubblewrap', or 'seccomp' where that cannot be had.
@@ -211,7 +213,7 @@ def _run(
     )
   inside = (*sent.functions(supervisor), *functions)
   job |= {'functions': {function.__name__: function.__code__ for function in inside}}
-  job |= {'timeout_seconds': timeout_seconds, 'memory_bytes': memory_bytes}
+  job |= {'timeout_seconds': timeout_seconds, 'patience': _PATIENCE, 'memory_bytes': memory_bytes}
   job |= {'limits': _limits(timeout_seconds, memory_bytes, tier), 'filter': _filter(tier)}
   job |= {'readable': _readable() if tier == 'seccomp' else None, 'max_files': _MAX_FILES}
   job |= {'alone': tier == 'bubblewrap', 'uids': [_FIRST_UID + threading.get_native_id(), _NOBODY]}
@@ -360,7 +362,7 @@ def _follow(
           poll.unregister(fd)
           waiting.discard(fd)
       if not was_started and b'started' in kept[status_fd]:
-        was_started, deadline = True, time.monotonic() + timeout_seconds + _GRACE_SECONDS
+        was_started, deadline = True, time.monotonic() + _PATIENCE * timeout_seconds + _GRACE_SECONDS
       if waiting and time.monotonic() > deadline:
         if was_killed:
           raise SandboxError(f'a sandbox cannot be killed: process {process.pid}')
@@ -397,7 +399,7 @@ def _outcome(
   if not started:
     raise SandboxError(_why_not(tier, err, was_killed))
   if not final.endswith(b'\n'):  # the supervisor was ended: by us, or by the system
-    seconds = timeout_seconds if was_killed else 0.0
+    seconds = _PATIENCE * timeout_seconds if was_killed else 0.0
     return Result('timeout' if was_killed else 'killed', None, out, err, seconds, overran), []
   kind, returncode, seconds, reported = ast.literal_eval(final.decode())
   report = [ast.literal_eval(line) for line in reported.decode().splitlines()]

@@ -12,7 +12,6 @@ kind, its run and its number alone.
 from collections.abc import Callable, Iterator, Mapping
 import dataclasses
 import json
-import os
 from pathlib import Path
 import random
 import shutil
@@ -327,7 +326,6 @@ def main(argv: list[str]) -> int:
   ))  # fmt: skip
   work = Path(arguments.work).absolute()
   work.mkdir(parents=True, exist_ok=True)
-  os.environ['JAX_COMPILATION_CACHE_DIR'] = str(work / 'compiled')
   _compile_into(work / 'compiled')
   bench = Bench(work, version.of_rlx()['commit'] or version.of_rlx()['rlx'])
   results = work / 'results.jsonl'
