@@ -369,7 +369,8 @@ def _go_on(bench: Bench, kind: str, name: str, results: Path, count: int) -> Ite
 def _write(out: Path, results: Path) -> None:
   whats = {kind: one.what for kind, one in KINDS.items()}
   algorithms = {name: one.algorithm for kind in KINDS.values() for name, one in kind.subjects.items()}
-  table.write(out, table.read(results), whats, algorithms, KILLS_A_LIFE)
+  full = ', '.join(f'{one.count} x {len(one.subjects)} of `{kind}`' for kind, one in KINDS.items())
+  table.write(out, table.read(results), whats, algorithms, KILLS_A_LIFE, full)
 
 
 def _chosen(text: str, known) -> list[str]:

@@ -23,7 +23,8 @@ kind; behind it the same command was given again until the run was finished.
 - **silent**: anything else, such as a run that ends as if nothing had happened, with other numbers.
 
 Kills are drawn over the whole life of a process, its start included, at most {kills} in one run. Of the
-damages one in ten is of every checkpoint that the run has.
+damages one in ten is of every checkpoint that the run has. A full run is {full};
+the column of hits says how many were made.
 
 | fault | run | hits | bitwise | refused | crash | silent | minutes | commit |
 |---|---|--:|--:|--:|--:|--:|--:|---|
@@ -43,7 +44,8 @@ def read(path: Path) -> list[dict]:
 
 
 def write(
-    path: Path, rows: Iterable[Mapping], whats: Mapping[str, str], algorithms: Mapping[str, str], kills: int
+    path: Path, rows: Iterable[Mapping], whats: Mapping[str, str], algorithms: Mapping[str, str], kills: int,
+    full: str,
 ) -> None:
   """Writes the page.
 
@@ -53,6 +55,7 @@ def write(
     whats: kind -> what it is, in the order of the table.
     algorithms: run -> what it is.
     kills: the most in one run.
+    full: how many hits there should be.
   """
   groups: dict[tuple, list] = {}
   for row in rows:
@@ -65,4 +68,4 @@ def write(
     cells = [whats[kind], algorithms[run], sum(counts), *counts, f'{minutes:.1f}', newest[0]['commit']]
     lines.append(f'| {" | ".join(map(str, cells))} |')
   machine = f'\njax {jax.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores.\n'
-  path.write_text(HEAD.format(kills=kills) + '\n'.join(lines) + '\n' + machine)
+  path.write_text(HEAD.format(kills=kills, full=full) + '\n'.join(lines) + '\n' + machine)

@@ -74,7 +74,7 @@ def test_silence_and_crashes_are_counted_and_newer_commits_replace_older_ones(tm
   rows = [row, {**row, 'commit': 'new', 'hits': 2}, {**row, 'commit': 'new', 'hits': 1, 'outcome': 'silent'}]
   results.write_text(''.join(json.dumps(one) + '\n' for one in rows) + '{"kind": "ki')  # torn
   assert table.read(results) == rows
-  table.write(tmp_path / 't.md', table.read(results), {'kill': 'killed'}, {'sac': 'SAC'}, 8)
+  table.write(tmp_path / 't.md', table.read(results), {'kill': 'killed'}, {'sac': 'SAC'}, 8, '50 x 5')
   assert '| killed | SAC | 3 | 2 | 0 | 0 | 1 | 2.0 | new |' in (tmp_path / 't.md').read_text()
 
 
