@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 COLABS ?= $(basename $(notdir $(wildcard colabs/*.py)))
 
-.PHONY: demo test test-part test-slow test-parity test-accelerators lint docs colabs
+.PHONY: demo test test-part test-slow test-parity test-faults test-accelerators lint docs colabs
 
 # One virtual environment for everything, made once and again when the requirements change.
 $(VENV)/installed: setup.cfg pyproject.toml
@@ -33,6 +33,10 @@ test-part: $(VENV)/installed
 
 test-slow: $(VENV)/installed
 	$(BIN)/pytest -m 'slow and not parity and not accelerators'
+
+# Hundreds of runs that are killed, stopped and damaged; hours, and it goes on where it was stopped.
+test-faults: $(VENV)/installed
+	$(BIN)/python -m rlx.testing.faults --out=docs/reliability.md
 
 # Weights, logits, generation and adapters against transformers and torch.
 test-parity: $(VENV)/installed-parity

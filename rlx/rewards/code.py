@@ -1,7 +1,10 @@
 """Rewards of programs: the share of unit tests, or of input and output pairs, that a completion passes.
 
 The functions have the signature of `host.py` and run completions in a sandbox (`sandbox.py`). A program that
-does not end, ends early, or does not even parse gets 0; a sandbox that does not start raises `SandboxError`.
+does not end, ends early, takes too much memory, or does not even parse gets 0 for all that it had not passed
+by then; one on which the whole call has to be stopped gets 0 (`stopped_value`). So it never pays to hang.
+Where the machine is at fault, because a sandbox does not start or the system ended it, `SandboxError` is
+raised, and the row is not scored.
 
 Unit tests and the program do not share a process, let alone a namespace. The tests run beside it in the
 sandbox; where they call the program, the arguments go to its process and the result comes back *by value*
@@ -28,7 +31,7 @@ sandbox has the standard library alone. `random` starts from a fixed seed in tes
 """
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import re
 import sys
 from typing import Any
@@ -39,6 +42,7 @@ from rlx.rewards.sent import judge
 from rlx.rewards.texts import text_of
 
 _FENCE = re.compile(r'^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)', re.DOTALL | re.MULTILINE)
+_SPARE_BYTES = 1 << 16
 _STOPS = ('\nclass ', '\ndef ', '\n#', '\nif __name__', '\nprint(')
 
 
@@ -117,11 +121,13 @@ def stdin_stdout(
     timeout_seconds: float,
     memory_bytes: int,
     tier: str,
+    log_metric: Callable[[str, float], None] | None = None,
 ) -> list[float]:
   """The share of inputs for which the program in a completion prints what it should.
 
   White space at the ends of lines, and empty lines at the end, do not count. The program has to end with
-  exit code 0. It does not see the expected outputs.
+  exit code 0. It does not see the expected outputs. It may print twice as much as it should, and 64 KiB: what
+  prints more is not right, and the share of the runs that did is logged as `output_overruns`.
 
   Args:
     completions: [N] texts or messages with a program; see `extract_code`.
@@ -130,12 +136,13 @@ def stdin_stdout(
     timeout_seconds: wall time of a program on one input.
     memory_bytes: as in `unit_tests`.
     tier: likewise.
+    log_metric: of the reward pool, which gives it to who asks for it.
   Raises:
-    SandboxError: the sandbox does not start.
+    SandboxError: the sandbox does not start, or the system ended it.
     ValueError: a row has no inputs, or not as many as outputs.
   """
   limits = {'timeout_seconds': timeout_seconds, 'memory_bytes': memory_bytes, 'tier': tier}
-  rewards = []
+  rewards, overruns = [], []
   for row, (completion, given, expected) in enumerate(zip(completions, inputs, outputs, strict=True)):
     if isinstance(given, str) or isinstance(expected, str) or not 0 < len(given) == len(expected):
       raise ValueError(f'row {row}: need two lists of texts of one length, at least one, not {given!r:.80}')
@@ -143,10 +150,17 @@ def stdin_stdout(
     program = extract_code(text_of(completion))
     right = 0
     for text, wanted in zip(given, expected, strict=True):
-      result = sandbox.run_python(program, stdin=text, **limits)
-      right += result.status == 'ok' and _lines(result.stdout) == _lines(wanted)
+      output_bytes = 2 * len(wanted.encode('utf-8', 'replace')) + _SPARE_BYTES
+      result = _not_killed(sandbox.run_python(program, stdin=text, output_bytes=output_bytes, **limits))
+      right += result.status == 'ok' and not result.overran and _lines(result.stdout) == _lines(wanted)
+      overruns.append(result.overran)
     rewards.append(right / len(given))
+  if log_metric is not None:
+    log_metric('output_overruns', sum(overruns) / len(overruns))
   return rewards
+
+
+unit_tests.stopped_value = humaneval.stopped_value = stdin_stdout.stopped_value = 0.0
 
 
 def extract_code(text: str) -> str:
@@ -234,13 +248,21 @@ def _asserts(tree: ast.Module) -> bool:
   )
 
 
+def _not_killed(result: sandbox.Result) -> sandbox.Result:
+  """A result that is the program's doing."""
+  if result.status == 'killed':
+    raise sandbox.SandboxError('the system ended a sandbox, as where memory is short; run fewer at a time')
+  return result
+
+
 def _share(
     program: str, data: dict[str, Any], row: int, timeout_seconds: float, memory_bytes: int, tier: str
 ) -> float:
   """The share of the tests that passed."""
   sandbox.check(tier)
   limits = {'timeout_seconds': timeout_seconds, 'memory_bytes': memory_bytes, 'tier': tier}
-  _, report = sandbox.run_judged(program, sent.functions(judge), data, **limits)
+  result, report = sandbox.run_judged(program, sent.functions(judge), data, **limits)
+  _not_killed(result)
   for outcome in report:
     if isinstance(outcome, str):
       raise ValueError(

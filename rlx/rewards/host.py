@@ -3,7 +3,9 @@
 Functions have the signature of TRL's, `f(prompts, completions, completion_ids, **columns)`, with every column
 of the data set by name, and return a number or `None` (not applicable) for each row. They run in processes
 that are killed when they hang (`pool.py`). A row on which a function fails is *left out*: it is counted, its
-group is formed without it, and the loss does not see it (`rlx/unscored.py`). It is never a silent 0.
+group is formed without it, and the loss does not see it (`rlx/unscored.py`). It is never a silent 0. But an
+answer on which a function of math or code has to be stopped is wrong, as `stopped_value` of that function
+says: it must not pay better to hang than to be wrong.
 """
 
 import abc
@@ -15,6 +17,7 @@ import jax
 from ml_collections import ConfigDict
 import numpy as np
 
+from rlx import watchdog
 from rlx.data.dataset import Dataset
 from rlx.errors import ConfigError, above, at_least
 from rlx.names import resolve
@@ -85,6 +88,7 @@ class HostReward(OnHost):
     said, self._said = self._said, []
     return said
 
+  @watchdog.section('reward')
   def score(self, rows: np.ndarray, completion_ids: list[list[int]]) -> Scores:
     """Scores completions of rows of the data set.
 
@@ -126,6 +130,7 @@ class HostReward(OnHost):
     everywhere = lambda count: xp.full(scored.shape, count, xp.float32)
     columns['reward/failed'] = everywhere(np.any([*scores.failed.values()], axis=0).sum())
     columns |= {f'reward/failed_{kind}': everywhere(scores.faults.get(kind, 0)) for kind in _FAULTS}
+    columns['reward/stopped'] = everywhere(scores.faults.get('stopped', 0))
     return {
         **batch,
         **columns,

@@ -2,7 +2,9 @@
 
 Numbers, that is nearly all of GSM8K, are compared as exact fractions. Everything else goes through
 math-verify, which parses LaTeX and compares with SymPy. This can take for ever, and math-verify's own time
-limit needs signals, so it is off: run `math_answer` in a `RewardPool`, which kills what hangs.
+limit needs signals, so it is off: run `math_answer` in a `RewardPool`, which kills what hangs. An answer that
+hangs, or that cannot be compared, is wrong: only where the data set's own answer cannot be read is a row not
+scored.
 """
 
 from fractions import Fraction
@@ -80,6 +82,7 @@ def math_answer(completions: list, answer: list, *, tolerance: float) -> list[fl
 
 
 math_answer.imports = ('math_verify',)
+math_answer.stopped_value = 0.0
 
 
 def boxed(text: str) -> str | None:
@@ -128,14 +131,19 @@ def _score(completion: str, gold: Any, tolerance: float) -> float | None:
   right = _read(_gold_text(gold))
   if right is None:
     return None
+  try:
+    given = _given(completion, is_number=isinstance(right, _Number))
+    return float(given is not None and _equal(given, right, tolerance))
+  except Exception:  # of a text that nobody has seen, in libraries that were not made for it: no right answer
+    return 0.0
+
+
+def _given(completion: str, *, is_number: bool) -> _Answer | None:
+  """The answer of a completion, to a question whose own is a number or not."""
   marked = _marked(completion)
   if marked is not None:
-    given = _read(marked)
-  elif isinstance(right, _Number):
-    given = _read(final_answer(completion) or '')
-  else:
-    given = _parse(completion[-_TAIL_CHARS:])
-  return float(given is not None and _equal(given, right, tolerance))
+    return _read(marked)
+  return _read(final_answer(completion) or '') if is_number else _parse(completion[-_TAIL_CHARS:])
 
 
 def _gold_text(gold: Any) -> str:

@@ -6,7 +6,13 @@ it gets the keywords that it names. None says that it does not apply to a row.
 
 A `RewardPool` cuts the rows into calls and puts the answers together. What raises, hangs, dies or answers
 with something that is no number is a *fault*: it is counted, said, and confined to the rows of its call,
-which are not scored; it is never a 0. Results do not depend on which worker runs what, or when; a function
+which are not scored; it is never a 0.
+
+But where what hangs is the *answer*, not the machine, a row that is left out would be better off than one
+that is wrong, and a policy would learn to hang. A function that computes something of an answer alone (math,
+code) says so by `function.stopped_value = 0.0`: a call that is stopped, by the time limit or because its
+process died, is made again row by row, and a row that is stopped alone has this value. It is counted
+(`stopped`) and said as well. Results do not depend on which worker runs what, or when; a function
 that draws random numbers seeds them from its rows for that. What it prints goes nowhere.
 
 Workers import this module: no jax.
@@ -29,6 +35,7 @@ from rlx.rewards.workers import Handler, Reply, Workers, describe
 
 _ROWS = ('prompts', 'completions', 'completion_ids')
 _LOGGERS = ('log_extra', 'log_metric')
+_STOPPED = ('timeout', 'died')  # by the time limit, or by itself
 _MAX_MESSAGES = 5
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -41,7 +48,8 @@ class RewardFunction:
     name: in metrics: `rewards/<name>`.
     function: in TRL's signature, at the top level of a module that workers can import. The keeper of the
       workers imports this module once; `function.imports`, if it is there, names further modules, which the
-      function imports only when it runs.
+      function imports only when it runs. `function.stopped_value`, if it is there, is the value of a row on
+      which the function had to be stopped, alone.
     weight: of its values in the total.
     arguments: its hyper-parameters beside the columns, by keyword.
   """
@@ -108,7 +116,8 @@ class Scores(NamedTuple):
     values: for each function [N] float32, NaN where it does not apply or failed.
     failed: for each function [N] bool, True where it failed.
     faults: kind -> number of values that it cost. The kinds are `raised`, `timeout`, `died`, `not_finite`
-      (NaN, infinite, or beyond float32) and `malformed` (no list, a list of another length, no number).
+      (NaN, infinite, or beyond float32), `malformed` (no list, a list of another length, no number), and
+      `stopped`, which costs none: the row has the function's `stopped_value`.
     messages: one line for each of the first few distinct faults.
     extra: `log_extra` columns, [N] with None where a row gave none.
     metrics: `log_metric` names -> mean of what was reported.
@@ -127,10 +136,14 @@ class Scores(NamedTuple):
 class PendingScores:
   """Scores that are being made."""
 
-  def __init__(self, functions: Sequence[RewardFunction], num_rows: int, calls: list['_Call']):
+  def __init__(
+      self, functions: Sequence[RewardFunction], num_rows: int, calls: list['_Call'],
+      again: Callable[['_Call', slice], '_Call'],
+  ):
     self._functions = functions
     self._num_rows = num_rows
     self._calls = calls
+    self._again = again
 
   def result(self) -> Scores:
     """Waits for the last call.
@@ -139,7 +152,18 @@ class PendingScores:
       RuntimeError: no worker can be started.
       CancelledError: the pool was closed.
     """
-    return _gather(self._functions, self._num_rows, [(call, _read(call)) for call in self._calls])
+    answers, again = [], []
+    for call in self._calls:
+      answer = _read(call)
+      if _stopped_value(call, answer) is None:
+        answers.append((call, answer))
+      else:
+        again += [self._again(call, slice(row, row + 1)) for row in range(call.rows.start, call.rows.stop)]
+    for call in again:
+      answer = _read(call)
+      value = _stopped_value(call, answer)
+      answers.append((call, answer if value is None else _stopped(answer, value)))
+    return _gather(self._functions, self._num_rows, answers)
 
 
 class RewardPool:
@@ -224,7 +248,13 @@ class RewardPool:
         keywords = {name: values[part] for name, values in mine.items()}
         calls.append((function, part, _pickle_call(function, index, part, keywords)))
     calls = [_Call(function, part, self._workers.submit(pickled)) for function, part, pickled in calls]
-    return PendingScores(self._functions, len(prompts), calls)
+
+    def again(call: _Call, part: slice) -> _Call:
+      keywords = {name: values[part] for name, values in rows.items() if call.function.accepts(name)}
+      pickled = _pickle_call(call.function, self._functions.index(call.function), part, keywords)
+      return _Call(call.function, part, self._workers.submit(pickled))
+
+    return PendingScores(self._functions, len(prompts), calls, again)
 
   def close(self) -> None:
     """Kills the workers. Closing again is nothing."""
@@ -290,6 +320,20 @@ def _read(call: _Call) -> _Answer:
     return _no_answer(num_rows, 'died', 'its answer cannot be read')
 
 
+def _stopped_value(call: _Call, answer: _Answer) -> float | None:
+  """What a row is worth on which the function of the call has to be stopped, if this call was."""
+  fault = answer.faults[0]
+  if fault is None or fault[0] not in _STOPPED:
+    return None
+  return getattr(call.function.function, 'stopped_value', None)
+
+
+def _stopped(answer: _Answer, value: float) -> _Answer:
+  """The answer for a row on which the function was stopped alone."""
+  said = f'{answer.faults[0][1]}: worth {value:g}'
+  return answer._replace(values=[float(value)], faults=[('stopped', said)])
+
+
 def _gather(
     functions: Sequence[RewardFunction], num_rows: int, answers: list[tuple[_Call, _Answer]]
 ) -> Scores:
@@ -300,7 +344,9 @@ def _gather(
   for call, answer in answers:
     name = call.function.name
     values[name][call.rows] = np.array(answer.values, np.float32)  # None becomes NaN
-    failed[name][call.rows] = [fault is not None for fault in answer.faults]
+    failed[name][call.rows] = [
+        fault is not None and value is None for fault, value in zip(answer.faults, answer.values, strict=True)
+    ]
     for row, fault in enumerate(answer.faults, start=call.rows.start):
       if fault is not None:
         kind, text = fault

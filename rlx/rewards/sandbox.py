@@ -13,9 +13,16 @@ all that it started. Two tiers keep the two of them apart from everything else:
   the kernel's lists of processes and mounts with everyone, may ask whether a file exists and how large it
   is, and on a kernel without Landlock the tier refuses. Needs no package: the filter is made here.
 
-Both tiers filter system calls (no tracing, no namespaces, no mounts, no memory that limits do not count, no
-sockets but local ones) and set limits on address space, time, file sizes, open files and processes. Limits
-hold for each process; the supervisor adds their memory up twenty times a second and ends what is above.
+Both tiers filter system calls (no tracing, no namespaces, no mounts, no memory that limits do not count: no
+shared memory, queues or semaphores of System V, no queues of POSIX, no inotify, no asynchronous input and
+output by the kernel; no sockets but local ones, in the second tier pairs alone) and set limits on address
+space, time, file sizes, open files and processes. Limits hold for each process; the supervisor adds their
+memory up twenty times a second, with what their sockets can hold, and ends what is above. Buffers of sockets
+stay as large as the system makes them. Those of pipes the kernel limits itself, for each user (64 MiB, where
+it was not told otherwise), and they come on top.
+
+A program that takes too long is *wrong*, as is one that prints too much or takes too much memory: it must not
+pay to hang. Only where the machine is at fault (`SandboxError`, 'killed') is there no verdict.
 
 What is not defended against: a hole in the kernel, and the side channels of a shared machine (a program can
 tell how busy it is). The interpreter is the one that runs this module, without site-packages, with a fixed
@@ -49,7 +56,7 @@ from rlx.rewards.sent import supervisor
 
 TIERS = ('bubblewrap', 'seccomp')
 
-_KEPT_BYTES = 1 << 16  # of each output
+_KEPT_BYTES = 1 << 16  # of the errors, and of what a judged program prints
 _MIN_MEMORY_BYTES = 64 << 20  # the interpreter needs half of it
 _TMP_BYTES = 64 << 20
 _SHARED_MEMORY_BYTES = 16 << 20  # /dev/shm
@@ -60,6 +67,7 @@ _NUM_OPEN_FILES = 256
 _NOBODY = 65534
 _FIRST_UID = 0x70000000  # nobody hands out ids above it; a thread runs one program at a time
 _START_SECONDS = 60.0  # for a sandbox to start, on a busy machine
+_PATIENCE = 10.0  # times the limit, for a program that waits for a core of a busy machine
 _GRACE_SECONDS = 3.0  # for the supervisor to end a program, before it is ended itself
 _ENVIRONMENT = {'HOME': '/tmp', 'PATH': '/usr/bin:/bin', 'PYTHONHASHSEED': '0', 'PYTHONUTF8': '1'} | {
     'MALLOC_ARENA_MAX': '1'  # or every thread reserves address space, which is limited
@@ -87,9 +95,10 @@ class Result:
       nobody caught, or all processes together above the limit), 'disk' (too many files) or 'killed' (the
       system ended the sandbox, as it does where memory is short).
     returncode: exit code, or minus the signal; None where the program was stopped.
-    stdout: the first 64 KiB of what it printed.
+    stdout: the first `output_bytes` of what it printed.
     stderr: the last 64 KiB.
     seconds: wall time of the program, without the start of the sandbox.
+    overran: it printed more than was kept: `stdout` is not all of it.
   """
 
   status: str
@@ -97,18 +106,21 @@ class Result:
   stdout: str
   stderr: str
   seconds: float
+  overran: bool
 
 
 def run_python(
-    program: str, *, stdin: str, timeout_seconds: float, memory_bytes: int, tier: str
+    program: str, *, stdin: str, timeout_seconds: float, memory_bytes: int, output_bytes: int, tier: str
 ) -> Result:
   """Runs a program as `python program.py < stdin` would, in a sandbox. Threads may call it.
 
   Args:
     program: Python source; only the standard library can be imported.
     stdin: what it can read.
-    timeout_seconds: wall time; then everything that it started is killed.
+    timeout_seconds: wall time; then everything that it started is killed. What one that starts no processes
+      has waited for a core, on a busy machine, does not count, up to ten times the limit.
     memory_bytes: address space of each process, and memory of all together; /tmp comes on top (64 MiB).
+    output_bytes: of what it prints, that are kept; more is read and thrown away, and `overran` says so.
     tier: 'bubblewrap', or 'seccomp' where that cannot be had.
   Raises:
     SandboxError: the sandbox does not start.
@@ -116,7 +128,7 @@ def run_python(
   """
   job = {'program': program, 'judged': False}
   limits = {'timeout_seconds': timeout_seconds, 'memory_bytes': memory_bytes, 'tier': tier}
-  return _run(job, b'', (), stdin=stdin, **limits)[0]
+  return _run(job, b'', (), stdin=stdin, output_bytes=output_bytes, **limits)[0]
 
 
 def run_judged(
@@ -151,7 +163,7 @@ def run_judged(
   """
   job = {'program': program, 'judged': True}
   limits = {'timeout_seconds': timeout_seconds, 'memory_bytes': memory_bytes, 'tier': tier}
-  return _run(job, marshal.dumps(data), functions, stdin='', **limits)
+  return _run(job, marshal.dumps(data), functions, stdin='', output_bytes=_KEPT_BYTES, **limits)
 
 
 @functools.cache
@@ -162,7 +174,8 @@ def check(tier: str) -> None:
     SandboxError: sandboxes do not start here, or do not confine. The message says what to do.
     ValueError: there is no such tier.
   """
-  result = run_python(_SELF_TEST, stdin='6', timeout_seconds=60, memory_bytes=1 << 28, tier=tier)
+  limits = {'timeout_seconds': 60, 'memory_bytes': 1 << 28, 'output_bytes': _KEPT_BYTES}
+  result = run_python(_SELF_TEST, stdin='6', **limits, tier=tier)
   if result.stdout != '42\n' or result.status != 'ok':
     raise SandboxError(
         f'the {tier} sandbox does not do here what it should: its test said {result.stdout!r} '
@@ -187,18 +200,20 @@ for attempt in (lambda: open('/etc/passwd'), lambda: open('/made', 'w'), lambda:
 # --- in the caller's process --------------------------------------------------------------------------------
 
 
-def _run(job, data, functions, *, stdin, timeout_seconds, memory_bytes, tier) -> tuple[Result, list]:
+def _run(
+    job, data, functions, *, stdin, timeout_seconds, memory_bytes, output_bytes, tier
+) -> tuple[Result, list]:
   """Starts a sandbox, follows it to its end, and reads what its supervisor reports."""
   if tier not in TIERS:
     raise ValueError(f'tier={tier!r}: the tiers of the sandbox are {", ".join(TIERS)}')
-  if not 0 < timeout_seconds < math.inf or memory_bytes < _MIN_MEMORY_BYTES:
+  if not 0 < timeout_seconds < math.inf or memory_bytes < _MIN_MEMORY_BYTES or output_bytes < 0:
     raise ValueError(
-        f'timeout_seconds={timeout_seconds}, memory_bytes={memory_bytes}: need a finite time above 0 and at '
-        f'least {_MIN_MEMORY_BYTES} bytes'
+        f'timeout_seconds={timeout_seconds}, memory_bytes={memory_bytes}, output_bytes={output_bytes}: need '
+        f'a finite time above 0, at least {_MIN_MEMORY_BYTES} bytes of memory and 0 of output'
     )
   inside = (*sent.functions(supervisor), *functions)
   job |= {'functions': {function.__name__: function.__code__ for function in inside}}
-  job |= {'timeout_seconds': timeout_seconds, 'memory_bytes': memory_bytes}
+  job |= {'timeout_seconds': timeout_seconds, 'patience': _PATIENCE, 'memory_bytes': memory_bytes}
   job |= {'limits': _limits(timeout_seconds, memory_bytes, tier), 'filter': _filter(tier)}
   job |= {'readable': _readable() if tier == 'seccomp' else None, 'max_files': _MAX_FILES}
   job |= {'alone': tier == 'bubblewrap', 'uids': [_FIRST_UID + threading.get_native_id(), _NOBODY]}
@@ -216,8 +231,10 @@ def _run(job, data, functions, *, stdin, timeout_seconds, memory_bytes, tier) ->
     finally:
       os.close(write_fd)
     with process:
-      status, stdout, stderr, was_killed = _follow(process, status_fd, info_fds[0], timeout_seconds)
-  return _outcome(status, stdout, stderr, was_killed, timeout_seconds, tier)
+      status, stdout, stderr, was_killed = _follow(
+          process, status_fd, info_fds[0], timeout_seconds, output_bytes
+      )
+  return _outcome(status, stdout, stderr, was_killed, timeout_seconds, output_bytes, tier)
 
 
 def _memory_file(data: bytes, stack: contextlib.ExitStack) -> int:
@@ -320,14 +337,15 @@ def _start(command: list[str], fds: Iterable[int]) -> subprocess.Popen:
 
 
 def _follow(
-    process: subprocess.Popen, status_fd: int, info_fd: int, timeout_seconds: float
+    process: subprocess.Popen, status_fd: int, info_fd: int, timeout_seconds: float, output_bytes: int
 ) -> tuple[bytes, bytes, bytes, bool]:
-  """Reads everything until the end: status, outputs, and whether the sandbox had to be killed.
+  """Reads everything until the end: status, outputs (of the first a byte too many, where there is one), and
+  whether the sandbox had to be killed.
 
   What is printed beyond the limit is read and thrown away, so that the program does not wait for it.
   """
   out, err = process.stdout.fileno(), process.stderr.fileno()
-  kept = {status_fd: b'', out: b'', err: b''}
+  kept = {status_fd: bytearray(), out: bytearray(), err: bytearray()}
   poll = select.poll()
   for fd in kept:
     poll.register(fd, select.POLLIN)
@@ -337,12 +355,14 @@ def _follow(
     while waiting:
       for fd, _ in poll.poll(1000 * max(0, deadline - time.monotonic())):
         data = os.read(fd, 1 << 16)
-        kept[fd] = _keep(kept[fd], data, first=fd == out, limited=fd != status_fd)
+        kept[fd] += data if fd != out else data[: output_bytes + 1 - len(kept[out])]
+        if fd == err:
+          del kept[err][:-_KEPT_BYTES]
         if not data:
           poll.unregister(fd)
           waiting.discard(fd)
       if not was_started and b'started' in kept[status_fd]:
-        was_started, deadline = True, time.monotonic() + timeout_seconds + _GRACE_SECONDS
+        was_started, deadline = True, time.monotonic() + _PATIENCE * timeout_seconds + _GRACE_SECONDS
       if waiting and time.monotonic() > deadline:
         if was_killed:
           raise SandboxError(f'a sandbox cannot be killed: process {process.pid}')
@@ -352,13 +372,7 @@ def _follow(
     _kill(process, info_fd)
     raise
   process.wait()
-  return kept[status_fd], kept[out], kept[err], was_killed
-
-
-def _keep(kept: bytes, data: bytes, *, first: bool, limited: bool) -> bytes:
-  if not limited:
-    return kept + data
-  return kept + data[: _KEPT_BYTES - len(kept)] if first else (kept + data)[-_KEPT_BYTES:]
+  return bytes(kept[status_fd]), bytes(kept[out]), bytes(kept[err]), was_killed
 
 
 def _kill(process: subprocess.Popen, info_fd: int) -> None:
@@ -376,20 +390,22 @@ def _kill(process: subprocess.Popen, info_fd: int) -> None:
 
 
 def _outcome(
-    status: bytes, stdout: bytes, stderr: bytes, was_killed: bool, timeout_seconds: float, tier: str
+    status: bytes, stdout: bytes, stderr: bytes, was_killed: bool, timeout_seconds: float, output_bytes: int,
+    tier: str,
 ) -> tuple[Result, list]:
   _, started, final = status.partition(b'started\n')
-  out, err = (text.decode('utf-8', 'replace') for text in (stdout, stderr))
+  overran = len(stdout) > output_bytes
+  out, err = (text.decode('utf-8', 'replace') for text in (stdout[:output_bytes], stderr))
   if not started:
     raise SandboxError(_why_not(tier, err, was_killed))
   if not final.endswith(b'\n'):  # the supervisor was ended: by us, or by the system
-    seconds = timeout_seconds if was_killed else 0.0
-    return Result('timeout' if was_killed else 'killed', None, out, err, seconds), []
+    seconds = _PATIENCE * timeout_seconds if was_killed else 0.0
+    return Result('timeout' if was_killed else 'killed', None, out, err, seconds, overran), []
   kind, returncode, seconds, reported = ast.literal_eval(final.decode())
   report = [ast.literal_eval(line) for line in reported.decode().splitlines()]
   if kind == 'error' and err.rstrip().rpartition('\n')[2] == 'MemoryError':
     kind = 'memory'
-  return Result(kind, returncode, out, err, seconds), report
+  return Result(kind, returncode, out, err, seconds, overran), report
 
 
 def _why_not(tier: str, stderr: str, was_killed: bool) -> str:
@@ -456,12 +472,21 @@ _FORBIDDEN = {
     'kcmp': (312, 272), 'pidfd_getfd': (438, 438), 'unshare': (272, 97), 'setns': (308, 268),
     'mount': (165, 40), 'umount2': (166, 39), 'pivot_root': (155, 41), 'chroot': (161, 51),
     'open_tree': (428, 428), 'move_mount': (429, 429), 'fsopen': (430, 430), 'mount_setattr': (442, 442),
-    'memfd_create': (319, 279), 'memfd_secret': (447, 447), 'shmget': (29, 194), 'msgget': (68, 186),
-    'semget': (64, 190), 'mq_open': (240, 180), 'io_uring_setup': (425, 425), 'userfaultfd': (323, 282),
+    'memfd_create': (319, 279), 'memfd_secret': (447, 447), 'userfaultfd': (323, 282),
+    # Of System V, also those that take what another process has made, by its number.
+    'shmget': (29, 194), 'shmat': (30, 196), 'shmctl': (31, 195), 'msgget': (68, 186), 'msgsnd': (69, 189),
+    'msgrcv': (70, 188), 'msgctl': (71, 187), 'semget': (64, 190), 'semop': (65, 193), 'semctl': (66, 191),
+    'semtimedop': (220, 192), 'mq_open': (240, 180), 'mq_unlink': (241, 181), 'mq_timedsend': (242, 182),
+    'mq_timedreceive': (243, 183), 'mq_notify': (244, 184), 'mq_getsetattr': (245, 185),
+    'inotify_init': (253, None), 'inotify_init1': (294, 26), 'inotify_add_watch': (254, 27),
+    'fanotify_init': (300, 262), 'io_setup': (206, 0), 'io_submit': (209, 2), 'io_getevents': (208, 4),
+    'io_pgetevents': (333, 292), 'io_uring_setup': (425, 425), 'io_uring_enter': (426, 426),
+    'io_uring_register': (427, 427),
     'bpf': (321, 280), 'perf_event_open': (298, 241), 'add_key': (248, 217), 'request_key': (249, 218),
     'keyctl': (250, 219),
 }  # fmt: skip
-# Beside that, where the program is not alone: starting processes, signals, and changing files that are there.
+# Beside that, where the program is not alone: starting processes, signals, changing files that are there, and
+# sending descriptors, which nobody counts on their way.
 _FORBIDDEN_AMONG_OTHERS = {
     'fork': (57, None), 'vfork': (58, None), 'execve': (59, 221), 'execveat': (322, 281), 'kill': (62, 129),
     'tkill': (200, 130), 'tgkill': (234, 131), 'rt_sigqueueinfo': (129, 138),
@@ -473,11 +498,12 @@ _FORBIDDEN_AMONG_OTHERS = {
     'fchown': (93, 55), 'lchown': (94, None), 'fchownat': (260, 54), 'setxattr': (188, 5),
     'lsetxattr': (189, 6), 'fsetxattr': (190, 7), 'removexattr': (197, 14), 'lremovexattr': (198, 15),
     'fremovexattr': (199, 16), 'utime': (132, None), 'utimes': (235, None), 'futimesat': (261, None),
-    'utimensat': (280, 88),
+    'utimensat': (280, 88), 'sendmsg': (46, 211), 'sendmmsg': (307, 269),
 }  # fmt: skip
 _CLONE, _CLONE3, _SOCKET, _FCNTL, _IOCTL = (56, 220), (435, 435), (41, 198), (72, 25), (16, 29)
 _OPEN, _OPENAT, _OPENAT2 = (2, None), (257, 56), (437, 437)
-_PRLIMIT64, _SCHED_SETAFFINITY = (302, 261), (203, 122)
+_PRLIMIT64, _SCHED_SETAFFINITY, _SETSOCKOPT, _SOCKETPAIR = (302, 261), (203, 122), (54, 208), (53, 199)
+_BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and those of root
 
 
 @functools.cache
@@ -490,6 +516,8 @@ def _filter(tier: str) -> bytes:
   rules = [(numbers, 'always', 0, 0) for numbers in _FORBIDDEN.values()]
   rules += [(_CLONE, 'any of', 0, _NEW_NAMESPACES), (_IOCTL, 'is', 1, _IOCTL_TYPE)]
   rules += [(_SOCKET, 'is not', 0, _AF_UNIX), (_PRLIMIT64, 'is not', 0, 0)]  # vsock knows no namespaces
+  rules += [(_SOCKETPAIR, 'is not', 0, _AF_UNIX)]
+  rules += [(_SETSOCKOPT, 'is', 2, option) for option in _BUFFER_SIZES]
   if tier == 'seccomp':
     rules += [(numbers, 'always', 0, 0) for numbers in _FORBIDDEN_AMONG_OTHERS.values()]
     rules += [(_CLONE, 'none of', 0, _CLONE_THREAD), (_SOCKET, 'always', 0, 0)]

@@ -135,6 +135,9 @@ def sql_matches(
   return rewards
 
 
+sql_matches.stopped_value = 0.0
+
+
 def _restrict(connection: sqlite3.Connection, formatter: sqlite3.Connection, deadline: float) -> None:
   connection.execute(f'PRAGMA hard_heap_limit = {_HEAP_BYTES}')
   connection.execute('PRAGMA temp_store = MEMORY')  # no files for what does not fit; the heap is limited

@@ -15,12 +15,13 @@ nothing has neither `optimizer` nor `updates`; one with several learners has the
 (docs/stages.md). With `sampling` it samples ahead of learning, or on a mesh of its own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import functools
 from typing import Any
 
 from ml_collections import ConfigDict
+import optax
 
 from rlx import sharding, step
 from rlx.data.stream import Streamed
@@ -69,18 +70,22 @@ RUN_KEYS = ('seed', 'population', 'mesh', 'models', 'stages', 'evals', 'checkpoi
 STAGE_KEYS = ('steps', 'stop', 'algorithm', 'updates', 'optimizer', 'trained', 'slow')
 MAY_HAVE = ('keeps', 'takes', 'sampling')
 TAKEN = ('task', 'env', 'data', 'rollout', 'reward', 'score', 'decoding', 'transcripts')  # no model's name
+Watch = Callable[[optax.GradientTransformation], optax.GradientTransformation]
 SHARED = ('task', 'env')  # a stage without one has that of the run; built once, for they take long to load
 
 
 _WRITERS = {'writers': ('tensorboard',)}  # of runs that were recorded before a config named them
 
 
-def build(config: ConfigDict, given: Mapping[str, Any] = NOTHING) -> Run:
+def build(
+    config: ConfigDict, given: Mapping[str, Any] = NOTHING, *, watched: Watch = lambda optimizer: optimizer
+) -> Run:
   """The run that a config describes; nothing is computed yet.
 
   Args:
     config: from `config.load`, or made by hand.
     given: parts that no config can say, of which `config.given` has the digests (`run/given.py`).
+    watched: put around every optimizer with its guard, for who looks at gradients and updates.
   Raises:
     ConfigError: the config cannot run; one line with the value, the limit and what to do.
   """
@@ -95,7 +100,9 @@ def build(config: ConfigDict, given: Mapping[str, Any] = NOTHING) -> Run:
   shared = Parts({name: config[name] for name in SHARED if name in config}, objects)
   data = Parts({'data': config.data} if 'data' in config else {}, {}, shared)
   models = _build_models(config, data)
-  build_one = functools.partial(_build_stage, config, models=models, shared=shared, log=log, mesh=mesh)
+  build_one = functools.partial(
+      _build_stage, config, models=models, shared=shared, log=log, mesh=mesh, watched=watched
+  )
   if 'data' in data.asked:  # moments are of it: the last stage has the same
     build_one = functools.partial(build_one, data=data['data'])
   built = {name: build_one(name, learnt=_learnt(config, entries, name)) for name in names}
@@ -276,13 +283,13 @@ def _check_vocabularies(where: str, held: Iterable[NamedModel], task: Any) -> No
 
 
 def _build_stage(
-    config, name, *, models, shared, log, mesh, learnt, data=None
+    config, name, *, models, shared, log, mesh, learnt, watched, data=None
 ) -> tuple[Stage, Parts]:
   section, where = (config, 'main') if name == 'main' else (config[name], name)
   _require_stage_keys(section, where)
   trained, slow = _trained(section), section.slow.to_dict()
   _check_held(where, trained, slow, models)
-  given = {} if data is None or name != 'main' else {'data': data}
+  given = {'watched': lambda: watched} | ({} if data is None or name != 'main' else {'data': data})
   parts = _stage_parts(config, section, slow, models, shared, log, given)
   held = {name: models[slow.get(name, name)] for name in (*trained, *slow)}
   stands = any(one.model.stands_on for one in models.values())

@@ -38,6 +38,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import xxhash
 
+from rlx import watchdog
 from rlx.errors import is_full, some
 from rlx.types import State
 
@@ -150,6 +151,7 @@ class Checkpoints:
     """The whole steps, newest first."""
     return _whole_steps(self._directory)
 
+  @watchdog.section('checkpoint')
   def _write(self, manifest: dict, arrays: Arrays) -> None:
     """Runs in the background: a step under another name, its own name, and then the oldest go."""
     step = manifest['step']

@@ -52,8 +52,9 @@ def extension(workdir: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-  """What differs between two configs of a run, but for who else is told of it (`log.writers`)."""
-  return [change for change in configs.differences(old, new) if not change.startswith('log.writers:')]
+  """What differs between two configs of a run, but for who is told of it, and when."""
+  told = ('log.writers:', 'log.stuck_seconds:')
+  return [change for change in configs.differences(old, new) if not change.startswith(told)]
 
 
 def _few(changed: list[str]) -> str:

@@ -115,4 +115,5 @@ def _learner_parts(section, parts: Parts) -> Parts:
 
 def optimizer_of(section, parts: Parts) -> optax.GradientTransformation:
   """The optimizer of a stage or a learner, with the guard against updates that are not finite around it."""
-  return finite(build_section(section.optimizer, 'optimizer', parts, PACKAGES['optimizer']))
+  made = build_section(section.optimizer, 'optimizer', parts, PACKAGES['optimizer'])
+  return parts['watched']()(finite(made))

@@ -176,14 +176,14 @@ class Streaming:
 
   def dispatch(self, state: State, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
     """As `Program`, on a window of rows in place of `data`."""
-    data = self._window(state)
+    data = self.window(state)
     after, metrics = self._program.dispatch(state, data, frozen)
     _told(self._task.check, data, after.world)
     return after, metrics
 
   def collect(self, state: State, data: Any, frozen: Models) -> tuple[Rows, Mapping[str, list]]:
     """As `Program`, on a window of rows in place of `data`."""
-    return self._program.collect(state, self._window(state), frozen)
+    return self._program.collect(state, self.window(state), frozen)
 
   def hear(self, rows: Sequence[dict]) -> list[str]:
     """As `Program`."""
@@ -197,7 +197,8 @@ class Streaming:
     """As `Program`."""
     self._program.close()
 
-  def _window(self, state: State) -> Any:
+  def window(self, state: State) -> Any:
+    """The rows that the dispatch from a state draws, on every device."""
     return jax.device_put(_told(self._task.window, state.world), self._everywhere)
 
 

@@ -48,12 +48,15 @@ class Logging:
     samples: rows of training samples and held-out transcripts written at each evaluation.
     headline: the metric that the run is read by, `eval/<name>/<metric>`.
     writers: functions of `trackers.py`, by name or as sections, that are told what the files record.
+    stuck_seconds: a step, a reward, an evaluation or a checkpoint that takes longer is told, with the stacks
+      of all threads (`watchdog.py`); 0 for never.
   """
 
   steps_per_dispatch: int
   samples: int
   headline: str
   writers: Sequence[str | Mapping[str, Any]]
+  stuck_seconds: float = 900.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,12 +18,14 @@ import jax
 from ml_collections import ConfigDict
 import numpy as np
 
+from rlx import watchdog
 from rlx.errors import ConfigError
 from rlx.models.safetensors import digest_of
-from rlx.run import checkpoint, export, report, workdirs
+from rlx.run import checkpoint, export, inputs, nonfinite, report, workdirs
 from rlx.run import rows as rows_of
 from rlx.run.build import build
 from rlx.run.checkpoint import Checkpoints
+from rlx.run.nonfinite import NonFiniteError
 from rlx.run.pace import Pace, compilation
 from rlx.run.program import POPULATION, over_members
 from rlx.run.stages import Examination, Run, Stage, there
@@ -33,12 +35,6 @@ from rlx.types import Models, State
 
 # Sees the step and the metrics of each row, with those of the evaluations behind it; True stops the run.
 Hook = Callable[[int, Mapping[str, float]], bool | None]
-
-MAX_NONFINITE_UPDATES = 20  # skipped in a row before the run is given up
-
-
-class NonFiniteError(RuntimeError):
-  """Too many updates in a row were infinite or NaN; the message says where the state was dumped."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +129,7 @@ def _steps(
   """The steps that are left, in a directory that is held; returns where they end, and what was exported."""
   with contextlib.ExitStack() as stack:
     line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
+    stack.enter_context(watchdog.watching(run.log.stuck_seconds))
     with workdirs.usable(workdir):
       if extended := workdirs.claim(workdir, run.config):
         line.say(extended)
@@ -187,7 +184,11 @@ def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State 
     raise
   except ValueError as error:
     raise ConfigError(str(error)) from error
-  return (None, Position()) if restored is None else _placed(run, *restored)
+  if restored is None:
+    return None, Position()
+  if 'files' in restored[1]:  # not in checkpoints of earlier versions
+    inputs.check(run.config, restored[1]['files'])
+  return _placed(run, *restored)
 
 
 def _like(run: Run):
@@ -237,19 +238,22 @@ def _check_digests(stage: Stage, known: Mapping[str, str]) -> None:
       )
 
 
-def restore(run: Run, workdir: str | Path, *, step: int | None = None) -> tuple[State, Position]:
+def restore(
+    run: Run, workdir: str | Path, *, step: int | None = None, folder: str = 'checkpoints'
+) -> tuple[State, Position]:
   """A saved state of a working directory, and where in the run it is; a run that is at work goes on.
 
   Args:
     run: from `build`, of the directory's config.
     workdir: whose checkpoints are read; nothing in it is touched.
     step: of the checkpoint; None for the newest intact one.
+    folder: of the checkpoints in it.
   Raises:
     ConfigError: there is no such checkpoint, or it does not fit the run.
   """
   say = LiveLine(sys.stderr, quiet=False).say
   try:
-    saved = checkpoint.read(Path(workdir) / 'checkpoints', _like(run), say, step=step)
+    saved = checkpoint.read(Path(workdir) / folder, _like(run), say, step=step)
   except ConfigError:
     raise
   except ValueError as error:
@@ -338,6 +342,8 @@ class _Session:
     self._frozen = (None, {})  # index of a stage, and its frozen models
     self._digests = {}  # of their files, as they were when they were read
     self._asks = {}  # (stage, evaluation) -> compiled
+    self._files = inputs.digests(self.run.config)
+    self._said_skipped = False
     self.rows = []  # metrics of the stage so far, one row a step
     self.pace = Pace(self.compiled)
 
@@ -386,8 +392,9 @@ class _Session:
     while not position.ended and not self.stopping:
       started = time.monotonic()
       compiled = self.compiled()
-      state, metrics = stage.program.dispatch(state, data, frozen)
-      rows = rows_of.of_metrics(jax.device_get(metrics), self.run.population)
+      with watchdog.section('step'):
+        state, metrics = stage.program.dispatch(state, data, frozen)
+        rows = rows_of.of_metrics(jax.device_get(metrics), self.run.population)
       for message in stage.program.hear(rows):
         self.line.say(message)
       seconds = time.monotonic() - started if self.compiled() == compiled else None
@@ -400,7 +407,9 @@ class _Session:
       position = dataclasses.replace(position, ended=over or bool(stage.stop and stage.stop(self.rows)))
       first = position.step - len(rows) + 1
       yield [{'step': at, 'stage': stage.name, **row} for at, row in enumerate(rows, first)]
-      if position.step % self.run.checkpoint.every == 0 or position.ended or self.stopping:
+      # While updates are left out nothing new is learnt, and the last good checkpoints are to stay.
+      is_due = position.step % self.run.checkpoint.every == 0 and not nonfinite.skipped(rows[-1])
+      if is_due or position.ended or self.stopping:
         self.checkpoints.save(state, extra=self._extra(position))
     return state, position
 
@@ -422,7 +431,7 @@ class _Session:
 
   def _extra(self, position: Position) -> dict:
     """What is saved beside a state."""
-    return {'position': dataclasses.asdict(position), 'frozen': self._digests}
+    return {'position': dataclasses.asdict(position), 'frozen': self._digests, 'files': self._files}
 
   def _record(self, state: State, position: Position, rows: list[dict]) -> None:
     """Writes the metrics of a dispatch and, where they are due, evaluations and samples to read."""
@@ -448,6 +457,7 @@ class _Session:
     self.writer.flush()
     self.touch()
 
+  @watchdog.section('evaluation')
   def _evaluate(
       self, exam: Examination, position: Position, state: State
   ) -> tuple[dict[str, float], list[dict], dict[str, np.ndarray]]:
@@ -513,18 +523,15 @@ class _Session:
 
   def _check_finite(self, position: Position, rows: list[dict]) -> None:
     """Gives up where too many updates in a row were skipped, after saving what it takes to look into it."""
-    ending = 'optimizer/nonfinite_updates'
-    counts = {name.removesuffix(ending): x for name, x in rows[-1].items() if name.endswith(ending)}
-    worst = max(counts, key=counts.get, default='')
-    if not counts or counts[worst] < MAX_NONFINITE_UPDATES:
-      return
-    dumped = self._dump(position)
-    whose = f' of learner {worst[:-1]!r}' if worst else ''
-    raise NonFiniteError(
-        f'{counts[worst]:.0f} updates{whose} in a row were infinite or NaN and were skipped; the state '
-        f'before the last {len(rows)} steps (step {position.step}) is in {dumped}: lower the learning rate, '
-        'or replay it with JAX_DEBUG_NANS=True'
-    )
+    if not self._said_skipped and (said := nonfinite.first_said(rows, position.step + 1)):
+      self._said_skipped = True
+      self.line.say(said)
+    if too_many := nonfinite.worst(rows[-1]):
+      dumped = self._dump(position)
+      raise NonFiniteError(
+          f'{too_many}; the state before the last {len(rows)} steps (step {position.step}) is in {dumped}: '
+          f'lower the learning rate, or see where it begins: rlx replay {dumped}'
+      )
 
   def _dump(self, position: Position) -> Path:
     """Saves the state of a position, replayed from the last checkpoint (states are donated)."""

@@ -472,6 +472,28 @@ def test_stdin_stdout():
   assert rewards == [0.5, 1, 0.5, 0, 0]
 
 
+def test_a_right_program_may_print_much_and_one_that_prints_too_much_is_told():
+  long = '\n'.join(map(str, range(50_000)))  # 288,889 bytes: five times what other outputs may have
+  programs = ['for i in range(50_000): print(i)', 'for i in range(200_000): print(i)']
+  said = []
+  rewards = code.stdin_stdout(
+      programs, [[''], ['']], [[long], [long]], **LIMITS, log_metric=lambda *one: said.append(one)
+  )
+  assert rewards == [1, 0] and said == [('output_overruns', 0.5)]
+
+
+def test_a_sandbox_that_the_system_ends_gives_no_verdict(monkeypatch):
+  killed = sandbox.Result('killed', None, '', '', 0.0, False)
+  monkeypatch.setattr(sandbox, 'run_python', lambda *args, **limits: killed)
+  monkeypatch.setattr(sandbox, 'run_judged', lambda *args, **limits: (killed, []))
+  for attempt in (
+      lambda: unit_tests('def f(x): return 2', ['assert f(1) == 2']),
+      lambda: code.stdin_stdout(['print(1)'], [['']], [['1']], **LIMITS),
+  ):
+    with pytest.raises(sandbox.SandboxError, match='the system ended a sandbox'):
+      attempt()
+
+
 def test_lines_are_compared_without_white_space_at_their_ends():
   assert code._lines('a  b \r\n\nc\n\n') == code._lines('a  b\n\nc') != code._lines('a b\n\nc')
   assert code._lines('') == code._lines('\n\n') == ['']

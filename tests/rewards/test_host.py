@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx import reductions, types
+from rlx import reductions, types, watchdog
 from rlx.advantages import groups
 from rlx.data.dataset import dataset
 from rlx.errors import ConfigError
@@ -71,6 +71,15 @@ def test_texts_columns_and_weights(task, make):
   assert batch['scored'].all() and (batch['reward/failed'] == 0).all()
   np.testing.assert_array_equal(batch['groups'], [0, 0, 2, 2])  # named after their first rows
   types.check(jax.tree.map(jnp.asarray, batch))
+
+
+def test_a_reward_that_hangs_is_told_while_it_does(task, make, capfd):
+  reward = make(slow={'name': 'host_rewards.slow', 'seconds': 1.5})
+  with watchdog.watching(0.5), watchdog.section('step'):
+    reward({}, batch_of(task, ['a'], [1], [0]), None)
+  said = capfd.readouterr().err
+  assert 'reward in step has taken more than 0.5 s' in said or 'reward has taken more than 0.5 s' in said
+  assert 'in score' in said
 
 
 def test_a_row_that_fails_is_left_out_of_its_group_and_of_the_loss(task, make):

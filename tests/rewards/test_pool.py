@@ -248,6 +248,27 @@ def test_a_fault_of_a_call_costs_all_its_rows(function, kind, text):
   assert scores.faults == {kind: 3}
 
 
+@pytest.mark.parametrize('rows_per_call', [1, 2, 4])
+def test_to_hang_or_crash_pays_no_better_than_to_be_wrong(rows_per_call):
+  """Whatever else is in its call; what the function itself says of a row stays as it is."""
+  completions = ['1', 'hangs', '0', 'crashes', '3', 'returns nan', '2']
+  with make_pool(
+      term(hostile_rewards.computes), timeout_seconds=TIMEOUT, workers=2, rows_per_call=rows_per_call
+  ) as pool:
+    scores = pool.score(completions, completions, [[]] * 7, {})
+  assert scores.faults == {'stopped': 2, 'not_finite': 1}
+  assert scores.scored.tolist() == [True] * 5 + [False, True]
+  assert scores.totals.tolist() == [1, 0, 0, 0, 3, 0, 2]
+  assert any('row 1: stopped (no result after 1 s: worth 0)' in message for message in scores.messages)
+
+
+def test_what_the_machine_does_once_costs_nobody(tmp_path):
+  marks = [str(tmp_path / '0'), str(tmp_path / '1')]
+  with make_pool(term(hostile_rewards.dies_once), rows_per_call=2) as pool:
+    scores = pool.score(['', ''], ['4', '5'], [[], []], {'marks': marks})
+  assert scores.totals.tolist() == [4, 0] and scores.faults == {'stopped': 1}  # the second died twice
+
+
 def test_a_fault_of_a_row_or_of_another_call_costs_no_other_row():
   completions = ['1', 'returns nan', '3', '4', 'raises', '6']
   scores = score_once(term(hostile_rewards.act), completions=completions, rows_per_call=3)

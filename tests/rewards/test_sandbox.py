@@ -22,6 +22,7 @@ from rlx.rewards.sent import supervisor
 REPOSITORY = pathlib.Path(__file__).parents[2]
 MEBIBYTE = 1 << 20
 LIMITS = {'timeout_seconds': 10, 'memory_bytes': 256 * MEBIBYTE}
+OUTPUT_BYTES = 1 << 16
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which('bwrap') is None, reason='bubblewrap is not installed')
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root can become another user')
@@ -67,7 +68,7 @@ def nothing_is_left():
 
 
 def run(program, tier='bubblewrap', *, stdin='', **limits):
-  return run_python(program, stdin=stdin, tier=tier, **{**LIMITS, **limits})
+  return run_python(program, stdin=stdin, tier=tier, **{**LIMITS, 'output_bytes': OUTPUT_BYTES, **limits})
 
 
 def pids():
@@ -321,6 +322,74 @@ attempt('shmget', lambda: call('shmget', 1, 1 << 30, 1023))
   )
 
 
+SOCKETS = """
+import os, socket, time
+def fill():
+  kept = []
+  while True:
+    try: kept.append(socket.socketpair())
+    except OSError: break
+    for one in kept[-1]:
+      one.setblocking(False)
+      try:
+        while True: one.send(bytes(1 << 16))
+      except OSError: pass
+  return kept
+for _ in range(PROCESSES):
+  if not os.fork(): break
+kept = fill()
+more = bytearray(b'x') * MORE
+time.sleep(60)
+"""
+
+
+def test_8_memory_in_sockets_counts(tier):
+  """A program held 1.5 GB in them under a limit of 128 MiB, which looked at processes alone."""
+  # The second tier starts no processes: those of one, 53 MB, and what else it has.
+  processes, more = {'bubblewrap': (30, 0), 'seccomp': (0, 85 * MEBIBYTE)}[tier]
+  program = SOCKETS.replace('PROCESSES', str(processes)).replace('MORE', str(more))
+  result = run(program, tier, timeout_seconds=20, memory_bytes=128 * MEBIBYTE)
+  assert (result.status, result.returncode) == ('memory', None) and result.seconds < 10, result
+
+
+def test_8_buffers_of_sockets_stay_small_and_pairs_work(tier):
+  attempts(
+      """
+import socket
+a, b = socket.socketpair()
+for option in (7, 8, 32, 33):
+  attempt(option, lambda: a.setsockopt(socket.SOL_SOCKET, option, 1 << 22))
+attempt('a pair of another kind', lambda: socket.socketpair(socket.AF_INET))
+""",
+      tier,
+      failures=5,
+  )
+  program = 'import asyncio\nasync def f():\n  await asyncio.sleep(0.01)\n  return 5\nprint(asyncio.run(f()))'
+  assert run(program, tier).stdout == '5\n'
+
+
+def test_8_parts_of_the_kernel_that_hold_memory_or_speak_to_others(tier):
+  """Of System V also what others have made, by its number; with calls by number, for all of them."""
+  names = [
+      *('shmget', 'shmat', 'shmctl', 'msgget', 'msgsnd', 'msgrcv', 'msgctl', 'semget', 'semop', 'semctl'),
+      *('semtimedop', 'mq_open', 'mq_unlink', 'mq_timedsend', 'mq_timedreceive', 'mq_notify'),
+      *('mq_getsetattr', 'inotify_init1', 'inotify_add_watch', 'fanotify_init', 'io_setup', 'io_submit'),
+      *('io_getevents', 'io_pgetevents', 'io_uring_setup', 'io_uring_enter', 'io_uring_register'),
+      'memfd_create',
+  ]
+  _, column = sandbox._MACHINES[sandbox.platform.machine()]
+  numbers = {name: sandbox._FORBIDDEN[name][column] for name in names}
+  result = attempts(
+      f"""
+for name, number in {numbers}.items():
+  attempt(name, lambda: call('syscall', number, 0, 0, 0, 0, 0, 0))
+""",
+      tier,
+      failures=len(names),
+  )
+  assert result.stdout.count('[Errno 1]') == len(names), result.stdout  # the filter's, not of wrong arguments
+
+
 FILL = """
 import os, errno
 total = 0
@@ -473,7 +542,7 @@ sys.stderr.flush()
   )
   assert result.status == ('error' if 'exit' in end else 'timeout')
   assert time.monotonic() - began < 1 + 6
-  assert len(result.stdout) == len(result.stderr) == 1 << 16
+  assert len(result.stdout) == len(result.stderr) == 1 << 16 and result.overran
   assert result.stdout.startswith('out out') and result.stderr.endswith('err the end')
 
 
@@ -586,6 +655,19 @@ def test_time_is_wall_time_of_everything(tier):
   assert 0.5 <= result.seconds < 2 and time.monotonic() - began < 5
 
 
+@pytest.mark.slow
+def test_waiting_for_a_core_is_not_the_programs_doing(tier):
+  """Three programs a core, each of which needs three quarters of its time on one."""
+  needed = 'import time\nwhile time.process_time() < 0.75: pass\nprint(1)'
+  cores = len(os.sched_getaffinity(0))
+  with ThreadPoolExecutor(3 * cores) as threads:
+    results = list(threads.map(lambda _: run(needed, tier, timeout_seconds=1).status, range(3 * cores)))
+  assert results == ['ok'] * 3 * cores
+  began = time.monotonic()
+  assert run('while True: pass', tier, timeout_seconds=0.5).status == 'timeout'
+  assert time.monotonic() - began < 0.5 * sandbox._PATIENCE + 5
+
+
 @needs_bubblewrap
 def test_one_program_after_another_sees_nothing_of_it():
   assert run("import os; open('/tmp/x', 'w'); open('/dev/shm/x', 'w')").status == 'ok'
@@ -646,6 +728,35 @@ def run_many(count):
 
 @needs_bubblewrap
 @pytest.mark.slow
+def test_64_programs_in_flight_keep_their_limits_and_leave_nothing():
+  """Of all kinds that want too much, at once: each gets its own verdict, and nothing stays."""
+  programs = [
+      ('print(sum(range(10 ** 5)))', 'ok'),
+      ('x = [bytearray(1 << 20) for _ in range(3000)]', 'memory'),
+      ('while True: pass', 'timeout'),
+      ('import os\nwhile True:\n  try: os.fork()\n  except OSError: pass', 'timeout'),
+      (SOCKETS.replace('PROCESSES', '30').replace('MORE', '0'), 'memory'),
+      ("while True: print('x' * 9999)", 'timeout'),
+      ("for i in range(10 ** 9): open(f'/tmp/{i}', 'w').close()", 'disk'),
+      ('import socket; s = socket.create_connection(("127.0.0.1", 9))', 'error'),
+  ]
+  open_files = lambda: len(os.listdir('/proc/self/fd'))
+  before, mounts = open_files(), pathlib.Path('/proc/self/mounts').read_text()
+  picked = [programs[i % len(programs)] for i in range(64)]
+  with ThreadPoolExecutor(64) as threads:
+    results = list(threads.map(lambda pick: run(pick[0], timeout_seconds=4), picked))
+  # On a busy machine what should run out of memory or files may run out of time before.
+  wrong = [
+      (wanted, result) for (_, wanted), result in zip(picked, results, strict=True)
+      if result.status not in (wanted, 'timeout' if wanted in ('memory', 'disk') else wanted)
+  ]
+  assert not wrong
+  assert not descendants(os.getpid())
+  assert open_files() == before and pathlib.Path('/proc/self/mounts').read_text() == mounts
+
+
+@needs_bubblewrap
+@pytest.mark.slow
 def test_120_programs_leave_no_zombie_and_all_start():
   run_many(120)
 
@@ -660,7 +771,7 @@ WORKER = """
 import sys
 sys.path.insert(0, {path!r})
 from rlx.rewards.sandbox import check, run_python
-limits = dict(stdin='', timeout_seconds=60, memory_bytes=1 << 28, tier={tier!r})
+limits = dict(stdin='', timeout_seconds=60, memory_bytes=1 << 28, output_bytes=1 << 16, tier={tier!r})
 assert not [name for name in sys.modules if name.partition('.')[0] in ('jax', 'numpy')]
 print('here', flush=True)
 print(run_python({program!r}, **limits), flush=True)
@@ -696,7 +807,8 @@ def test_check_notices_a_sandbox_that_does_not_confine(monkeypatch, tmp_path):
   if (found := readable_interpreter()) is None:
     pytest.skip('no interpreter that every user can read')
   monkeypatch.setattr(sys, 'executable', found[0])
-  # Without walls every process of the machine counts as the program's: the limit must not end it first.
+  # Without walls every process and file of the machine counts as the program's: no limit must end it first.
+  monkeypatch.setattr(sandbox, '_MAX_FILES', 1 << 60)
   run_as_told = sandbox.run_python
   roomy = lambda *args, **limits: run_as_told(*args, **{**limits, 'memory_bytes': 1 << 44})
   monkeypatch.setattr(sandbox, 'run_python', roomy)
@@ -778,7 +890,10 @@ def test_a_machine_of_another_kind_is_an_error(monkeypatch):
 
 @pytest.mark.parametrize(
     ('name', 'value'),
-    [('tier', 'docker'), ('timeout_seconds', 0), ('timeout_seconds', math.inf), ('memory_bytes', 1 << 20)],
+    [
+        ('tier', 'docker'), ('timeout_seconds', 0), ('timeout_seconds', math.inf), ('memory_bytes', 1 << 20),
+        ('output_bytes', -1),
+    ],
 )
 def test_wrong_arguments(name, value):
   with pytest.raises(ValueError, match=f'{name}={value!r}'):
@@ -827,6 +942,7 @@ def test_the_filter_has_the_numbers_of_this_machine():
   known = {name: int(n) for name, n in re.findall(r'#define __NR_(\w+) (\d+)', header.read_text())}
   ours = sandbox._FORBIDDEN | sandbox._FORBIDDEN_AMONG_OTHERS
   others = ('clone', 'clone3', 'socket', 'open', 'openat', 'openat2', 'prlimit64', 'fcntl', 'ioctl')
+  others += ('socketpair', 'setsockopt')
   ours |= {name: getattr(sandbox, f'_{name.upper()}') for name in (*others, 'sched_setaffinity')}
   assert {name: n[0] for name, n in ours.items() if name in known} == {
       name: known[name] for name in ours if name in known

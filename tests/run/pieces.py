@@ -1,5 +1,7 @@
 """Parts of runs in tests that no module of rlx has; configs name them as functions of another package."""
 
+import time
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -15,6 +17,16 @@ def seen() -> Evaluation:
   """How many models there are, and whether there is a world; no model is asked."""
   ask = lambda models, world: {'models': jnp.float32(len(models)), 'memories': jnp.float32(len(world))}
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def seen_slowly(*, seconds: float) -> Evaluation:
+  """The same, which takes its time."""
+
+  def _sleep_in_an_evaluation(answer):
+    time.sleep(seconds)
+    return seen().read(answer)
+
+  return Evaluation(ask=seen().ask, read=_sleep_in_an_evaluation)
 
 
 def point(env, *, size: int) -> Network:
@@ -60,6 +72,14 @@ def nearer(rollout, point, *, target: float) -> Algorithm:
     return error, {'place': models['point'].mean(), 'seen': batch['seen'].mean()}
 
   return Algorithm(rollout=rollout, loss=loss)
+
+
+def nearer_nan(rollout, point, *, target: float) -> Algorithm:
+  """Rows of which a column becomes NaN before the loss."""
+  del point, target
+  advantage = lambda models, batch, key: {**batch, 'seen': batch['seen'] * jnp.nan}
+  loss = lambda models, batch, key: (jnp.square(models['point'] + batch['seen']).mean(), {})
+  return Algorithm(rollout=rollout, advantage=advantage, loss=loss)
 
 
 def nearer_together(rollout, point, *, target: float) -> Algorithm:

@@ -23,6 +23,7 @@ import pytest
 
 from rlx.run import checkpoint
 from rlx.run.checkpoint import Checkpoints
+from rlx.testing.damage import data_files, flip_bit
 from rlx.types import State
 from tests.cases import cases
 
@@ -77,16 +78,6 @@ def restore(directory, like=like, keep=9):
   with Checkpoints(directory, keep=keep) as checkpoints:
     restored = checkpoints.restore(like, said.append)
   return *(restored or (None, None)), said
-
-
-def data_files(directory):
-  return sorted(path for path in directory.rglob('*') if path.is_file() and path.stat().st_size)
-
-
-def flip_bit(path, bit):
-  data = bytearray(path.read_bytes())
-  data[bit // 8] ^= 1 << bit % 8
-  path.write_bytes(data)
 
 
 @pytest.fixture(scope='module')
@@ -422,6 +413,7 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 SAVE_WITHOUT_END = """
 import sys
 from rlx.run.checkpoint import Checkpoints
+from rlx.testing.damage import data_files, flip_bit
 from tests.run.test_checkpoint import like, make_state
 
 with Checkpoints(sys.argv[1], keep=2) as checkpoints:

@@ -2,7 +2,6 @@
 
 import functools
 import json
-from pathlib import Path
 
 import chex
 import jax
@@ -12,15 +11,13 @@ import pytest
 
 from rlx import config as configs
 from rlx.errors import ConfigError
-from rlx.run import states, train
+from rlx.run import nonfinite, states, train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
 from tests.cases import cases
+from tests.run.points import ADAM, EVERY, HERE, config_of, stage
 from tests.whole_runs import numbers, run_in
 
-HERE = str(Path(__file__).parent)
-ADAM = {'name': 'adam', 'learning_rate': 0.1, 'b1': 0.9, 'b2': 0.99, 'eps': 1e-8}
-EVERY = 2  # steps of a dispatch
 BOTH = ('point', 'other')  # models
 
 
@@ -28,30 +25,6 @@ BOTH = ('point', 'other')  # models
 def pieces(monkeypatch):
   """Configs here name functions of `pieces.py`."""
   monkeypatch.syspath_prepend(HERE)
-
-
-def stage(point='point', *, target=1.0, steps=4, **more) -> dict:
-  """A stage that moves a point."""
-  made = {
-      'steps': steps, 'stop': {}, 'rollout': {'name': 'pieces.noise', 'rows': 8, 'size': 3}, 'slow': {},
-      'algorithm': {'name': 'pieces.nearer', 'target': target, 'names': {'point': point}},
-      'trained': (point,), 'optimizer': ADAM, 'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1},
-      **more,
-  }
-  return {name: value for name, value in made.items() if value is not None}
-
-
-def config_of(stages, *, population=1, main=None, models=('point',), **sections) -> ConfigDict:
-  """A run of points; every stage but `main` is a section."""
-  config = ConfigDict({
-      'seed': 0, 'population': {'size': population}, 'mesh': {'data': 1, 'fsdp': 1, 'tensor': 1},
-      'stages': tuple(stages), 'env': {'name': 'cartpole', 'max_steps': 5},
-      'models': {name: {'name': 'pieces.point', 'size': 3} for name in models},
-      'evals': {'all': {'name': 'pieces.seen', 'every': 4}}, 'checkpoint': {'every': 2, 'keep': 20},
-      'log': {'steps_per_dispatch': EVERY, 'samples': 0, 'headline': 'eval/all/models'},
-      **(main or stage()), **sections,
-  })
-  return config
 
 
 def explore_refine(population=1) -> ConfigDict:
@@ -309,7 +282,7 @@ def test_a_learner_that_is_not_finite_is_told_by_name(tmp_path, monkeypatch):
   config = config_of(('main',), main=learners(), models=BOTH)
   config.learners.two.algorithm.target = float('inf')
   config.steps = 40
-  monkeypatch.setattr(train, 'MAX_NONFINITE_UPDATES', 6)
+  monkeypatch.setattr(nonfinite, 'MAX_UPDATES', 6)
   with pytest.raises(train.NonFiniteError, match="learner 'two'"):
     train.train(config, tmp_path, quiet=True, command='')
 

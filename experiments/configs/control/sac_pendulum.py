@@ -65,6 +65,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'samples': 0,  # there are no texts
       'headline': 'eval/episodes/return',
       'writers': ('tensorboard',),
+      'stuck_seconds': 900.0,  # until it is said where a step hangs
   }
   if arg.smoke:
     config.steps, config.log.steps_per_dispatch = 4, 2

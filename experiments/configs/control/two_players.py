@@ -51,5 +51,6 @@ def get_config(arg: str = '') -> ConfigDict:
       'samples': 0,
       'headline': 'eval/game/first',
       'writers': ('tensorboard',),
+      'stuck_seconds': 900.0,  # until it is said where a step hangs
   }
   return config

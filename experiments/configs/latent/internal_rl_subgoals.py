@@ -84,6 +84,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'samples': 0,  # there is no text
       'headline': 'eval/order/arrives',
       'writers': ('tensorboard',),
+      'stuck_seconds': 900.0,  # until it is said where a step hangs
   }
   return config
 

@@ -105,6 +105,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'samples': 0,  # there are no texts
       'headline': 'eval/episodes/return',
       'writers': ('tensorboard',),
+      'stuck_seconds': 900.0,  # until it is said where a step hangs
   }
   if arg.smoke:
     smoke(config)

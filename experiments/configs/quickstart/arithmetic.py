@@ -125,6 +125,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
       'samples': 8,  # rows
       'headline': 'eval/held_out/accuracy',
       'writers': ('tensorboard',),
+      'stuck_seconds': 900.0,  # until it is said where a step hangs
   }
   if arg.smoke:
     _shrink(config)

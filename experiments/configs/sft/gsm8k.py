@@ -100,6 +100,7 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
       'samples': 4,  # rows
       'headline': 'eval/held_out/nll',  # nats a token
       'writers': ('tensorboard',),
+      'stuck_seconds': 900.0,  # until it is said where a step hangs
   }
   if arg.smoke:
     shrink(config)

@@ -1,0 +1,1 @@
+"""What a run is hit with to see that it survives: processes, damage, functions that misbehave."""
