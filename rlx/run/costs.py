@@ -38,6 +38,7 @@ _COMPUTATION = re.compile(r'^(ENTRY )?%?([\w.\-]+) (?:\(.*\) -> .*)?\{$')
 _CALLED = re.compile(r'(?:calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.\-]+)')
 _BRANCHES = re.compile(r'branch_computations=\{([^}]*)\}')
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_CHANNEL = re.compile(r'channel_id=(\d+)')
 _OP_NAME = re.compile(r'op_name="([^"]*)"')
 
 
@@ -143,7 +144,7 @@ def read(text: str, *, trips: Callable[[str], float] = as_often_as_it_says) -> C
       branches of a condition the one with the most products counts.
   """
   computations, entry = parse(text)
-  decided, collectives, moved = Counter(), [], [0.0]
+  decided, collectives, moved, seen = Counter(), [], [0.0], set()
 
   def visit(name: str, times: float, in_fusion: bool = False) -> float:
     flops = 0.0
@@ -153,7 +154,11 @@ def read(text: str, *, trips: Callable[[str], float] = as_often_as_it_says) -> C
       if not in_fusion and x.opcode not in _FREE:
         moved[0] += times * _moved(x, table, computations)
       if kind in COLLECTIVES:
-        collectives.append(_collective(x, kind, times))
+        channel = (kind, *_CHANNEL.findall(x.rest))
+        # On a TPU the fusions that begin, go on with and end a collective all hold it.
+        if not in_fusion or channel not in seen:
+          collectives.append(_collective(x, kind, times))
+        seen.add(channel)
       elif x.opcode == 'while':
         often = _known_trips(x, computations)
         if often is None:

@@ -41,7 +41,7 @@ def _stage_lines(run, stage, mesh, topology) -> list[str]:
 
   def line(label: str, tree, places) -> str:
     per_device = sharding.bytes_per_device(tree, places)
-    return f'  {label:<22}{_millions(tree)} M numbers, {_mib(per_device)} a device'
+    return f'  {label:<24}{_millions(tree)} M numbers, {_mib(per_device)} a device'
 
   def of_models(models, what: str) -> list[str]:
     places = place(models)
@@ -65,20 +65,21 @@ def _program_lines(compiled, index: int, number: int, topology: Topology | None)
   peak = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
   peak -= memory.alias_size_in_bytes
   name = 'program' if number == 1 else f'program {index + 1}'
+  line = lambda what, text: f'  {f"{name}: {what}":<24}{text}'
   sent = {kind: found.collective_bytes(kind) for kind in costs.COLLECTIVES}
   told = ', '.join(f'{kind} {_mib(size)}' for kind, size in sent.items() if size) or 'none'
   lines = [
-      f'  {f"{name}: temporaries":<22}{_mib(memory.temp_size_in_bytes)} a device',
-      f'  {f"{name}: in all":<22}{_mib(peak)} a device{_of_memory(peak, topology)}',
-      f'  {f"{name}: FLOPs":<22}{found.flops / 1e9:.3f} G a device',
-      f'  {f"{name}: memory":<22}{_mib(found.num_bytes)} read and written a device',
-      f'  {f"{name}: collectives":<22}{told} received a device',
+      line('temporaries', f'{_mib(memory.temp_size_in_bytes)} a device'),
+      line('in all', f'{_mib(peak)} a device{_of_memory(peak, topology)}'),
+      line('FLOPs', f'{found.flops / 1e9:.3f} G a device'),
+      line('memory', f'{_mib(found.num_bytes)} read and written a device'),
+      line('collectives', f'{told} received a device'),
   ]
   if topology is not None:
     seconds = topologies.roofline(found, topology)
     binding = max(seconds, key=seconds.get)
     each = ', '.join(f'{what} {time:.3g} s' for what, time in seconds.items())
-    lines.append(f'  {f"{name}: roofline":<22}{seconds[binding]:.3g} s, bound by {binding} ({each})')
+    lines.append(line('roofline', f'{seconds[binding]:.3g} s, bound by {binding} ({each})'))
   return lines
 
 

@@ -102,6 +102,7 @@ class Topology:
     if self.machine.platform == 'tpu':
       _require('libtpu', 'tpu')
       os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')  # it asks a metadata server otherwise
+      os.environ.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')  # one process may have the TPU; here none does
       how = {'platform': 'tpu', 'topology_name': self.name, 'num_slices': 1}
     else:
       _require('jax_cuda13_plugin', 'gpu')

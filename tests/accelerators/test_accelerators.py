@@ -91,7 +91,7 @@ def test_a_token_reads_weights_and_cache_once(place, num_slots):
   steps = LONG.max_tokens * prompts * group_size // num_slots if num_slots else LONG.max_tokens - 1
   # The loop's share: what the program moves with its loop once, and with all its trips.
   once, all_trips = (
-      costs.read(text, trips=lambda loop, often=often: often if f'times_{steps}/' in f'{loop}/' else 1)
+      costs.read(text, trips=lambda loop, often=often: often if loop.endswith(f'times_{steps}/while') else 1)
       for often in (1, steps)
   )
   a_step = (all_trips.num_bytes - once.num_bytes) / (steps - 1)
