@@ -84,11 +84,10 @@ class Topology:
       size *= n
     return size
 
-  @property
-  def link(self) -> float:
-    """Bytes a second that reach a device, from the farthest part of the topology."""
-    hosts = self.machine.platform == 'cuda' and len(self.sizes) > 1 and self.sizes[0] > 1
-    return ACROSS_HOSTS if hosts else self.machine.link
+  def link(self, group: tuple[int, ...]) -> float:
+    """Bytes a second that reach a device of a group, by the numbers of its devices."""
+    a_host = self.sizes[-1] if self.machine.platform == 'cuda' else self.num_devices
+    return self.machine.link if len({device // a_host for device in group}) < 2 else ACROSS_HOSTS
 
   def devices(self) -> list:
     """The devices, as XLA's compiler describes them.
@@ -181,10 +180,11 @@ def elsewhere(tree: Any, mesh: Mesh) -> Any:
 
 def roofline(costs: Costs, topology: Topology) -> dict[str, float]:
   """Seconds that a program takes at least: 'compute', 'memory' and 'links', each at its peak."""
+  sent = (x.num_bytes * x.times / topology.link(x.groups[0] if x.groups else ()) for x in costs.collectives)
   return {
       'compute': costs.flops / topology.machine.flops,
       'memory': costs.num_bytes / topology.machine.bandwidth,
-      'links': costs.collective_bytes() / topology.link,
+      'links': sum(sent),
   }
 
 

@@ -38,8 +38,10 @@ def test_what_is_no_topology_is_told(name, message):
 
 
 def test_between_hosts_links_are_slower():
-  one, several = topologies.parse('h200:8'), topologies.parse('h200:2x8')
-  assert one.link == one.machine.link > several.link
+  hosts, pod = topologies.parse('h200:2x8'), topologies.parse('v5p:4x4x4')
+  within, across = tuple(range(8, 16)), (0, 8)
+  assert hosts.link(within) == hosts.machine.link > hosts.link(across)
+  assert pod.link(tuple(range(64))) == pod.machine.link
 
 
 def test_a_mesh_of_another_size_is_told():
