@@ -159,7 +159,7 @@ assert sum(history[-20:]) / 20 > history[0] + 0.2
 
 # %%
 from rlx.algorithms.grpo import grpo
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.losses.anchors import no_kl
 from rlx.rewards.verifier import verifier

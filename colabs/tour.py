@@ -36,7 +36,7 @@ import optax
 from rlx import reductions
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.sft import sft
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.sorting import sorting
 from rlx.losses.anchors import no_kl

@@ -13,7 +13,7 @@ import numpy as np
 from rlx.data.tokenizer import Tokenizer
 from rlx.data.tokenizer import load as load_tokenizer
 from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.models import adapters, hf, peft
 from rlx.models.language import LanguageModel
 

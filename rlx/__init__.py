@@ -9,7 +9,7 @@ _FACE = {
     'Algorithm': 'rlx.types', 'State': 'rlx.types', 'StatefulRollout': 'rlx.types',
     'make_train_step': 'rlx.step', 'load': 'rlx.config', 'build': 'rlx.run.build', 'train': 'rlx.run.train',
     'LanguageModel': 'rlx.models.language', 'TransformerConfig': 'rlx.models.transformer',
-    'Decoding': 'rlx.engine.sample', 'Speaker': 'rlx.engine.speaker', 'Task': 'rlx.envs.text',
+    'Decoding': 'rlx.engine.decoding', 'Speaker': 'rlx.engine.speaker', 'Task': 'rlx.envs.text',
     'Environment': 'rlx.envs.control.environment', 'finetune': 'rlx.experiments.finetune',
 }
 __all__ = sorted(_FACE)

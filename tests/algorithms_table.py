@@ -41,7 +41,7 @@ from rlx.algorithms.tlt import tlt
 from rlx.algorithms.trees import rose, tempo, treepo
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as selection
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Critic, Scoring, Speaker
 from rlx.envs.text import Task
 from rlx.losses import corrections, policy, ratios, regularizers, weights

@@ -16,6 +16,7 @@ from rlx import sharding
 from rlx.engine import packing as packings
 from rlx.engine import sample as engine
 from rlx.engine import slots as queues
+from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import AXES, TransformerConfig
@@ -26,7 +27,7 @@ LLAMA = LanguageModel(TransformerConfig(
     context_length=48, tied=False,
 ))
 QWEN_MOE = LLAMA.replace(num_experts=4, experts_per_token=2, mlp_size=64, qkv_bias=True)
-ENDLESS = engine.Decoding(
+ENDLESS = Decoding(
     max_tokens=12, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(), pad_id=0
 )
 MESHES = [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2), (2, 4, 1)]

@@ -17,7 +17,7 @@ import optax
 from rlx import learners, lens
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.sft import sft
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.arithmetic import arithmetic
 from rlx.learners import Learner, make_learners_step, optimizer_of

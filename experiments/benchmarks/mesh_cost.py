@@ -17,8 +17,8 @@ import optax
 
 from rlx import sharding
 from rlx.algorithms.grpo import grpo
+from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
-from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.arithmetic import arithmetic
 from rlx.losses.anchors import no_kl

@@ -13,8 +13,8 @@ import numpy as np
 
 from rlx import optimizers
 from rlx.algorithms.grpo import grpo
+from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
-from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.losses.anchors import no_kl
 from rlx.models import hf

@@ -31,7 +31,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlx.engine import speculate
-from rlx.engine.sample import Decoding, sample
+from rlx.engine.decoding import Decoding
+from rlx.engine.sample import sample
 from rlx.engine.speculate import Speculation
 from rlx.experiments.benchmarks.grpo_step import lengths
 from rlx.models import drafter

@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 import numpy as np
 
 from rlx.engine import sample as engine
+from rlx.engine.decoding import Decoding
 from rlx.run import build as builder
 from rlx.run import states, style, train
 from rlx.run.stages import Run
@@ -112,7 +113,7 @@ def examine(run: Run, *, problems: int, samples: int, shares: Callable = lambda 
 
 def _decoding(run: Run):
   config = run.config
-  return engine.Decoding(eos_ids=run.task.eos_ids, pad_id=run.task.pad_id, **config.decoding)
+  return Decoding(eos_ids=run.task.eos_ids, pad_id=run.task.pad_id, **config.decoding)
 
 
 def spread(values: np.ndarray) -> str:

@@ -22,8 +22,8 @@ from rlx.advantages import budgets as budget_advantages
 from rlx.advantages import groups
 from rlx.algorithms.grpo import grpo
 from rlx.engine import sample as engine
+from rlx.engine.decoding import Decoding
 from rlx.engine.probe import cut_rows
-from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task, one_token
 from rlx.losses.anchors import no_kl

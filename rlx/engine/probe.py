@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from rlx.engine import sample as engine
 from rlx.engine.columns import window
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import Params
 from rlx.types import Batch, Key

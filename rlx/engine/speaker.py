@@ -16,8 +16,8 @@ from rlx import sharding
 from rlx.advantages import groups
 from rlx.engine import packing as packings
 from rlx.engine import sample as engine
+from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
-from rlx.engine.sample import Decoding
 from rlx.models.heads import RowHead, TokenHead
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import Params

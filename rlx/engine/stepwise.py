@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from rlx import sharding
 from rlx.engine import sample
 from rlx.engine.columns import window
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.kernels import loops
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import Params

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from rlx.advantages import groups as group_advantages
 from rlx.engine import sample
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
 from rlx.types import Annotate, Batch, Key, Models

@@ -16,7 +16,7 @@ from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine import stepwise
 from rlx.engine.columns import window
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
 from rlx.losses import entropy as entropy_control

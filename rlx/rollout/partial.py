@@ -20,7 +20,7 @@ from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine import slots
 from rlx.engine.columns import window
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.slots import Bank, Queue
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task

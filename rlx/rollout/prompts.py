@@ -34,7 +34,7 @@ def completions(
   Raises:
     ValueError: `group_size` does not divide `batch_size`.
 
-  >>> from rlx.engine.sample import Decoding
+  >>> from rlx.engine.decoding import Decoding
   >>> from rlx.engine.speaker import Scoring
   >>> from rlx.envs.sorting import sorting
   >>> from rlx.models.families import gpt2
@@ -128,6 +128,7 @@ def _completions(
     task, policy: Speaker, speculation: Callable[[Models], Speculation | None], *, batch_size, group_size,
     num_slots,
 ) -> StatefulRollout:
+  check_groups(batch_size, group_size)
   check_chance(policy, group_size)
 
   def sample(models: Models, prompts: jax.Array, lengths: jax.Array, key: Key) -> Batch:

@@ -25,8 +25,8 @@ import optax
 
 from rlx import sharding, step
 from rlx.data.stream import Streamed
+from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
-from rlx.engine.sample import Decoding
 from rlx.engine.speaker import Scoring, in_stage
 from rlx.envs.control.environment import Environment
 from rlx.envs.text import Task

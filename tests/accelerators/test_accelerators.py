@@ -12,6 +12,7 @@ import pytest
 
 from rlx import sharding
 from rlx.engine import sample as engine
+from rlx.engine.decoding import Decoding
 from rlx.kernels import decode_attention, packed_attention, sampler, switch
 from rlx.kernels.linear_logprob import linear_logprob
 from rlx.models.language import LanguageModel
@@ -66,7 +67,7 @@ QWEN2_7B = TransformerConfig(  # fewer layers
     vocab_size=152064, num_layers=2, width=3584, num_heads=28, num_kv_heads=4, head_size=128, mlp_size=18944,
     context_length=2048, dtype='bfloat16', param_dtype='bfloat16', tied=False, qkv_bias=True,
 )
-LONG = engine.Decoding(
+LONG = Decoding(
     max_tokens=512, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='inverse_cdf', eos_ids=(1,),
     pad_id=0,
 )

@@ -31,7 +31,7 @@ def test_values_are_those_of_the_network_and_advantages_are_of_them():
 
 def test_normalised_advantages_have_mean_0_and_deviation_1_whatever_their_units():
   found = episodes.normalised(jnp.array([[1.0, 2.0], [3.0, 6.0]]))
-  np.testing.assert_allclose([found.mean(), found.std()], [0, 1], atol=1e-6)
+  np.testing.assert_allclose([found.mean(), found.std(ddof=1)], [0, 1], atol=1e-6)
   np.testing.assert_array_equal(episodes.normalised(jnp.full((2, 2), 7.0)), 0)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rlx.engine import probe
 from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 

@@ -12,7 +12,7 @@ import scipy.stats
 
 from rlx import sharding, types
 from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.kernels import switch
 from rlx.models import transformer
 from rlx.models.language import LanguageModel

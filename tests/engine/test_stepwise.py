@@ -10,7 +10,7 @@ import pytest
 
 from rlx.engine import sample as engine
 from rlx.engine import stepwise
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.types import check

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Speaker
 from rlx.envs.conformance import check_task
 from rlx.envs.propose import propose

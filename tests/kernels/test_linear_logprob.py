@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.kernels.linear_logprob import TokenStatistics, keep_logits, linear_logprob
 from rlx.kernels.linear_logprob_reference import linear_logprob_reference
 from rlx.models.transformer import softcap

@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 
 from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.kernels.sampler import BLOCK, inverse_cdf, top_k_threshold, top_p_threshold
 from rlx.kernels.sampler_reference import (
   inverse_cdf_reference,

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 
 from rlx.algorithms.sft import sft
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.chain import chain
 from rlx.envs.text import Task

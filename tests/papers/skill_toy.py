@@ -6,7 +6,7 @@ import numpy as np
 import optax
 
 from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig

@@ -12,7 +12,7 @@ import pytest
 from rlx import reductions
 from rlx.advantages import groups as group_advantages
 from rlx.algorithms.policy_gradient import policy_gradient
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.envs.text import Task
 from rlx.losses import corrections, policy, ratios, regularizers, weights
 from rlx.losses.anchors import no_kl

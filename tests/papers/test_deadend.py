@@ -13,7 +13,7 @@ import pytest
 from rlx.algorithms import deadend as algorithm
 from rlx.algorithms.deadend import deadend
 from rlx.engine import stepwise
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.text import Task
 from rlx.models import drafter

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from rlx.algorithms.grpo import grpo
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.envs.text import Task
 from rlx.losses.anchors import no_kl
 from rlx.rewards.diversity import evol

@@ -12,7 +12,7 @@ import pytest
 from rlx.advantages import modes as mode_advantages
 from rlx.algorithms.hgpo import hgpo
 from rlx.algorithms.sft import sft
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.hybrid import hybrid
 from rlx.losses.anchors import kl_in_loss

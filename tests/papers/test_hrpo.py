@@ -12,7 +12,7 @@ import pytest
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.hrpo import hrpo
 from rlx.algorithms.sft import sft
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.arithmetic import arithmetic
 from rlx.envs.text import Task

@@ -14,7 +14,7 @@ from rlx.algorithms.mssr import mssr
 from rlx.algorithms.sft import sft
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as wanted
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
 from rlx.losses.anchors import no_kl

@@ -13,7 +13,7 @@ from rlx.algorithms.ppo import ppo
 from rlx.algorithms.sft import sft
 from rlx.engine import sample as engine
 from rlx.engine import stepwise
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Critic, Scoring, Speaker
 from rlx.envs.sorting import sorting
 from rlx.losses.anchors import kl_in_reward

@@ -14,7 +14,7 @@ from rlx.advantages import groups
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.pav import pav, prover_values
 from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.text import Task
 from rlx.losses.anchors import no_kl

@@ -11,7 +11,7 @@ import seeds
 
 from rlx.algorithms.grpo import grpo
 from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs import text
 from rlx.envs.arithmetic import ALPHABET, arithmetic

@@ -11,7 +11,7 @@ import pytest
 import seeds
 
 from rlx.algorithms.trees import rose
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
 from rlx.losses.anchors import kl_in_reward, no_kl

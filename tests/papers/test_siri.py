@@ -13,7 +13,7 @@ from rlx.algorithms.grpo import grpo
 from rlx.algorithms.sft import sft
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as choice
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
 from rlx.losses.anchors import no_kl

@@ -8,7 +8,7 @@ import pytest
 import seeds
 
 from rlx.algorithms.spoc import spoc
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.propose import propose
 from rlx.losses.anchors import no_kl

@@ -11,7 +11,7 @@ import seeds
 
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.trees import tempo
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.fork import fork
 from rlx.losses.anchors import no_kl

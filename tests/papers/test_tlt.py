@@ -16,7 +16,7 @@ from rlx import config as configs
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.tlt import tlt
 from rlx.engine import speculate
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.engine.speculate import Speculation
 from rlx.envs.text import Task

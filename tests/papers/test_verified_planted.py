@@ -8,7 +8,7 @@ import pytest
 
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.sft import sft
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.planted import planted
 from rlx.losses.anchors import no_kl

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 
 torch = pytest.importorskip('torch')
 transformers = pytest.importorskip('transformers')

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.models import hf, transformer
 from rlx.models.language import LanguageModel
 

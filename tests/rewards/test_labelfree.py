@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.rewards import labelfree
 
 GROUPS = jnp.array([0, 0, 0, 0, 1, 1, 1])

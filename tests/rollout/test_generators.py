@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlx.controllers import prompts as rules
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.skills import skills
 from rlx.models.language import LanguageModel

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlx.engine import sample as engine
-from rlx.engine.sample import Decoding
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs import text
 from rlx.envs.skills import skills
