@@ -30,7 +30,7 @@ _ON_CHIP = 'S(1)'  # in a layout: memory of the compute unit, not the device's
 _FREE = (
     'parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'while', 'conditional', 'call',
     'after-all', 'partition-id', 'replica-id', 'opt-barrier', 'iota', 'custom-call-done', 'async-start',
-    'async-done', 'async-update',
+    'async-done', 'async-update', 'copy-done', 'slice-done', 'dynamic-slice-done',
 )
 _HEAD = re.compile(r'^\s*(?:ROOT )?%?([\w.\-]+) = (.*)$')
 _OPCODE = re.compile(r'^([\w\-]+)\(')
@@ -187,6 +187,8 @@ def _moved(x: Instruction, table: Mapping[str, Instruction], computations) -> fl
   given = lambda name: table[name].num_bytes if name in table else 0
   if x.opcode in ('dynamic-slice', 'gather', 'slice'):
     return 2 * x.num_bytes
+  if x.opcode in ('copy-start', 'slice-start', 'dynamic-slice-start'):  # (from, to, ..), to on the chip
+    return _size(x.shapes[1])
   if x.opcode == 'dynamic-update-slice':
     return 2 * given(x.operands[1])
   if x.opcode == 'scatter':
