@@ -126,7 +126,7 @@ def shard_rows(batch: Any) -> Any:
   if num_shards == 1:
     return batch
   for num_rows in {leaf.shape[0] for leaf in jax.tree.leaves(batch) if leaf.ndim}:
-    _say_what_does_not_divide(num_rows, num_shards)
+    say_what_does_not_divide(num_rows, num_shards)
   constrain = lambda leaf: (
       jax.lax.with_sharding_constraint(leaf, PartitionSpec(ROWS))
       if leaf.ndim and leaf.shape[0] % num_shards == 0 else leaf
@@ -304,7 +304,8 @@ def _filled_up(array: jax.Array, num_shards: int) -> jax.Array:
   return array
 
 
-def _say_what_does_not_divide(num_rows: int, num_shards: int) -> None:
+def say_what_does_not_divide(num_rows: int, num_shards: int) -> None:
+  """Says in the log, once, that rows do not divide over devices, and the nearest numbers that do."""
   if num_rows % num_shards and (num_rows, num_shards) not in _told:
     _told.add((num_rows, num_shards))
     below = num_rows - num_rows % num_shards

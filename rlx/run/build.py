@@ -299,7 +299,7 @@ def _build_stage(
   train_step, optimizer, reward = make(section, where, parts, view)
   if any(isinstance(one.model.functions, LanguageModel | TokenHead | RowHead) for one in held.values()):
     _check_vocabularies(where, held.values(), parts['task']())
-  _check_rows(section, mesh)
+  _check_rows(section, config.mesh, mesh)
   called = section.learners.order[0] if 'learners' in section else section.algorithm.name.rpartition('.')[2]
   return Stage(
       name=called if name == 'main' else name,
@@ -509,18 +509,17 @@ def _check_entries(stages: tuple[Stage, ...]) -> None:
       raise ConfigError(f'stage {stage.name!r} takes {stage.takes}, and no stage is before it')
 
 
-def _check_rows(section, mesh) -> None:
-  """Rows must divide into devices."""
+def _check_rows(section, asked, mesh) -> None:
+  """Rows divide into the devices that a config asks for; where it takes all there are, what idles is said."""
   if 'rollout' not in section or 'batch_size' not in section.rollout:
     return
   rows, devices = section.rollout.batch_size, mesh.shape['data'] * mesh.shape['fsdp']
-  if rows < 1:
-    raise ConfigError(f'rollout.batch_size={rows}: at least 1 row')
-  if rows % devices:
+  if rows % devices and asked.data != -1:
     raise ConfigError(
         f'rollout.batch_size={rows} is not divisible by the {devices} devices of mesh.data x mesh.fsdp; '
         f'the nearest is {max(round(rows / devices), 1) * devices}'
     )
+  sharding.say_what_does_not_divide(rows, devices)
 
 
 def _check_counts(run: Run) -> None:
