@@ -394,9 +394,12 @@ def _check_fit(step: int, found: Mapping[str, dict], wanted: Mapping[str, dict])
 def environment() -> dict[str, Any]:
   """What the bits of a float may depend on."""
   cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+  sizes = jax.sharding.get_abstract_mesh().shape
   return {
       'device': jax.devices()[0].device_kind,
       'devices': jax.device_count(),
+      'mesh': ' x '.join(f'{name}={size}' for name, size in sizes.items()),
+      'processes': jax.process_count(),
       'cores': cores,
       **{module.__name__: module.__version__ for module in (jax, jaxlib, np)},
       'python': platform.python_version(),
@@ -407,7 +410,8 @@ def environment() -> dict[str, Any]:
 def _fidelity(recorded: Mapping[str, Any]) -> str:
   """Whether a run that goes on here repeats the bits of the one that was recorded."""
   now = environment()
-  changes = [f'{name} {recorded.get(name)} -> {now[name]}' for name in now if recorded.get(name) != now[name]]
+  known = [name for name in now if name in recorded]  # earlier versions wrote fewer
+  changes = [f'{name} {recorded[name]} -> {now[name]}' for name in known if recorded[name] != now[name]]
   if changes:
     return f'numerically close, not bitwise: {", ".join(changes)}'
   return 'bitwise: same devices, cores and versions'

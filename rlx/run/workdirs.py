@@ -69,7 +69,7 @@ def _refuse_of_others(workdir: Path) -> None:
 
 
 def claim(workdir: Path, config: ConfigDict) -> str:
-  """Writes `config.json`, or checks that it is of this config.
+  """Writes `config.json`, or checks that it is of this config, on this mesh or another.
 
   Returns:
     What is to be said of a run that is asked for more steps; '' otherwise.
@@ -80,9 +80,10 @@ def claim(workdir: Path, config: ConfigDict) -> str:
   now = json.loads(config.to_json())
   if path.exists():
     old = configs.of_run(workdir)
-    if not extend.changes(old, now):
+    if extend.changes(old, now):
+      extended = extend.extension(workdir, old, now)
+    elif old['mesh'] == now['mesh']:
       return ''
-    extended = extend.extension(workdir, old, now)
   write_atomically(path, (json.dumps(now, indent=2, sort_keys=True) + '\n').encode())
   return extended
 
