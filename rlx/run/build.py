@@ -23,7 +23,7 @@ from typing import Any
 from ml_collections import ConfigDict
 import optax
 
-from rlx import sharding, step
+from rlx import processes, sharding, step
 from rlx.data.stream import Streamed
 from rlx.engine.packing import Packing
 from rlx.engine.sample import Decoding
@@ -300,6 +300,7 @@ def _build_stage(
   if any(isinstance(one.model.functions, LanguageModel | TokenHead | RowHead) for one in held.values()):
     _check_vocabularies(where, held.values(), parts['task']())
   _check_rows(section, mesh)
+  _check_processes(where, section, train_step)
   called = section.learners.order[0] if 'learners' in section else section.algorithm.name.rpartition('.')[2]
   return Stage(
       name=called if name == 'main' else name,
@@ -521,6 +522,16 @@ def _check_rows(section, mesh) -> None:
         f'rollout.batch_size={rows} is not divisible by the {devices} devices of mesh.data x mesh.fsdp; '
         f'the nearest is {max(round(rows / devices), 1) * devices}'
     )
+
+
+def _check_processes(where: str, section, train_step: step.Step) -> None:
+  """Several processes share no environments on the host, and copy no weights to other meshes."""
+  if not processes.several():
+    return
+  if train_step.rollout.begins_anew:
+    raise ConfigError(f'config.{where}: environments on the host are of one process; start it alone')
+  if 'sampling' in section and 'mesh' in section.sampling:
+    raise ConfigError(f'config.{where}: sampling.mesh is of one process; start it alone, or take it away')
 
 
 def _check_counts(run: Run) -> None:

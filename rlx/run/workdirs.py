@@ -10,6 +10,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from rlx import config as configs
+from rlx import processes
 from rlx.errors import ConfigError, is_full
 from rlx.models.language import LanguageModel
 from rlx.run import extend, lock, version
@@ -28,9 +29,20 @@ _OURS = (
 def opened(workdir: Path) -> Iterator[Callable[[], None]]:
   """A directory that is made, or was made by rlx, held for as long as the context lasts; as `lock.held`.
 
+  Of a run in several processes the first holds it, for all.
+
   Raises:
     ConfigError: it cannot be written to, another process holds it, or it is somebody else's.
   """
+  with contextlib.ExitStack() as stack:
+    touch: list[Callable[[], None]] = [lambda: None]
+    processes.first_says(lambda: touch.append(stack.enter_context(_opened_here(workdir))))
+    yield touch[-1]
+
+
+@contextlib.contextmanager
+def _opened_here(workdir: Path) -> Iterator[Callable[[], None]]:
+  """As `opened`, by this process."""
   with contextlib.ExitStack() as stack:
     with usable(workdir):
       _refuse_of_others(workdir)
