@@ -38,6 +38,25 @@ def to_host(tree: Any) -> Any:
   return jax.device_get(jax.tree.map(whole, tree) if several() else tree)
 
 
+def put(tree: Any, sharding: Any) -> Any:
+  """Arrays that are the same in every process, on the devices; as `jax.device_put`.
+
+  Args:
+    tree: of arrays on the host, or on devices of this process.
+    sharding: of all of them; that of keys is without the axis of their data.
+  """
+  if not several():
+    return jax.device_put(tree, sharding)
+
+  def place(leaf):
+    if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+      return jax.random.wrap_key_data(place(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
+    array = np.asarray(leaf)
+    return jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
+
+  return jax.tree.map(place, tree)
+
+
 def first_says(function: Callable[..., Any], *arguments: Any) -> Any:
   """What a function returns to the first process, who alone calls it; what it raises, all raise.
 

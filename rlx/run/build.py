@@ -20,6 +20,7 @@ import dataclasses
 import functools
 from typing import Any
 
+import jax
 from ml_collections import ConfigDict
 import optax
 
@@ -300,7 +301,7 @@ def _build_stage(
   if any(isinstance(one.model.functions, LanguageModel | TokenHead | RowHead) for one in held.values()):
     _check_vocabularies(where, held.values(), parts['task']())
   _check_rows(section, mesh)
-  _check_processes(where, section, train_step)
+  _check_processes(where, section, train_step, mesh)
   called = section.learners.order[0] if 'learners' in section else section.algorithm.name.rpartition('.')[2]
   return Stage(
       name=called if name == 'main' else name,
@@ -524,10 +525,14 @@ def _check_rows(section, mesh) -> None:
     )
 
 
-def _check_processes(where: str, section, train_step: step.Step) -> None:
+def _check_processes(where: str, section, train_step: step.Step, mesh) -> None:
   """Several processes share no environments on the host, and copy no weights to other meshes."""
   if not processes.several():
     return
+  if mesh.size < jax.device_count():
+    raise ConfigError(
+        f'mesh of {mesh.size} devices: that of several processes is of all {jax.device_count()} of theirs'
+    )
   if train_step.rollout.begins_anew:
     raise ConfigError(f'config.{where}: environments on the host are of one process; start it alone')
   if 'sampling' in section and 'mesh' in section.sampling:

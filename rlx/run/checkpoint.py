@@ -395,11 +395,9 @@ def _place(arrays: Arrays, target: State) -> State:
 
   def place(path: str, leaf) -> jax.Array:
     array = arrays[path]
-    if processes.several():  # each has them all, and puts its own parts in place
-      array = jax.make_array_from_callback(array.shape, leaf.sharding, array.__getitem__)
     if _is_key(leaf):
       array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(jnp.empty((), leaf.dtype)))
-    return array if processes.several() else jax.device_put(array, leaf.sharding)
+    return processes.put(array, leaf.sharding)
 
   leaves = [place(path, leaf) for path, leaf in _named_leaves(target).items()]
   return jax.tree.unflatten(jax.tree.structure(target), leaves)

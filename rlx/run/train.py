@@ -498,7 +498,7 @@ class _Session:
     """The arrays of the stage's rollout, whole on every device."""
     if stage.name not in self.data:
       everywhere = jax.sharding.NamedSharding(self.run.mesh, jax.sharding.PartitionSpec())
-      self.data[stage.name] = jax.device_put(stage.rollout.data, everywhere)
+      self.data[stage.name] = processes.put(stage.rollout.data, everywhere)
     return self.data[stage.name]
 
   def _show(self, position: Position, rows: list[dict], seconds: float | None) -> None:

@@ -12,6 +12,8 @@ from rlx.run.build import build
 from rlx.run.writers import read_metrics
 from tests.whole_runs import numbers
 
+pytestmark = pytest.mark.slow  # a program a mesh; test_workdirs.py has the quick half
+
 MESHES = ((8, 1, 1), (2, 1, 2), (1, 2, 1), (1, 1, 1))  # data, fsdp, tensor: 8, 4, 2 and 1 devices
 
 
