@@ -9,12 +9,14 @@ module of this folder with a `main(argv)`.
 
 The working folder is on the module path, so that a config can name functions of yours.
 
-Exit codes: 0 done; 75 stopped by a signal, or for want of room on the disk, and saved: start the same command
-again; 2 the command or the config is wrong, or another process is at work in the workdir: do not retry; 141
-nobody reads what is printed (`rlx list | head`). Anything else is a crash.
+Exit codes: 0 done; 75 stopped by a signal, or for want of room on the disk, and saved, or another process of
+the run has died: start the same command again; 2 the command or the config is wrong, or another process is at
+work in the workdir: do not retry; 141 nobody reads what is printed (`rlx list | head`). Anything else is a
+crash.
 """
 
 import argparse
+from collections.abc import Callable
 import importlib
 import os
 from pathlib import Path
@@ -22,7 +24,7 @@ import sys
 
 import rlx
 from rlx.errors import ConfigError, did_you_mean, is_full
-from rlx.experiments import catalogue, look
+from rlx.experiments import catalogue, look, peers
 from rlx.experiments.commands import (
   EXIT_DO_NOT_RETRY,
   EXIT_DONE,
@@ -50,8 +52,13 @@ def main(argv: list[str] | None = None) -> int:
     sys.path.append(os.getcwd())
   if '_ARGCOMPLETE' in os.environ:
     argv = _line_to_complete()
+  return _ended(lambda: _command(argv))
+
+
+def _ended(what: Callable[[], int]) -> int:
+  """The exit code of a command, whose errors are told in one line."""
   try:
-    code = _command(argv)
+    code = what()
     sys.stdout.flush()  # here, and not when Python ends, where nobody could catch what it says
     return code
   except (ConfigError, CommandError) as error:
@@ -110,8 +117,6 @@ def _line_to_complete() -> list[str]:
 
 
 def _train(argv: list[str]) -> int:
-  from rlx import config as configs
-
   parser = _parser()
   parser.complete()
   arguments, rest = parser.parse_known_args(argv)
@@ -119,6 +124,20 @@ def _train(argv: list[str]) -> int:
     raise CommandError(f'{arguments.command!r} is a command: it comes first, rlx {arguments.command} ...')
   if not arguments.config:
     raise CommandError('--config=NAME is missing: what to train; see rlx --help and rlx list configs')
+  peers.check(arguments)
+  if arguments.distributed and not arguments.dry_run:
+    return peers.supervised(lambda: _join_and_run(arguments, rest, argv))
+  return _load_and_run(arguments, rest, argv)
+
+
+def _join_and_run(arguments, rest, argv) -> int:
+  with peers.joined(arguments):
+    return _ended(lambda: _load_and_run(arguments, rest, argv))
+
+
+def _load_and_run(arguments, rest, argv) -> int:
+  from rlx import config as configs
+
   config = configs.load(arguments.config)
   for path, text in look.overrides(rest):
     configs.override(config, path, text)
@@ -139,19 +158,21 @@ def _run(arguments, config, argv) -> int:
     raise CommandError('--topology only compiles: it goes with --dry_run')
   if not arguments.workdir:
     raise configs.ConfigError('--workdir=DIR is missing: where the run writes, and resumes from')
+  from rlx import processes
   from rlx.run import train
 
   use_compilation_cache()
+  quiet = arguments.quiet or not processes.is_first()
   command = 'rlx ' + ' '.join(argv)
   try:
-    outcome = train.train(config, arguments.workdir, quiet=arguments.quiet, command=command)
+    outcome = train.train(config, arguments.workdir, quiet=quiet, command=command)
   except train.NonFiniteError as error:
     return _told(error, EXIT_DO_NOT_RETRY)
   if not outcome.finished:
-    if not arguments.quiet:
+    if not quiet:
       print(f'stopped and saved at step {outcome.step}; the same command goes on from there')
     return EXIT_REQUEUE
-  if not arguments.quiet:
+  if not quiet:
     print(_summary(outcome, arguments))
     print(_next(config, arguments))
   return EXIT_DONE
@@ -222,6 +243,7 @@ def _parser() -> Parser:
       help='with --dry_run: compile for devices that are not here, such as v5p:4x4x4 or h200:8',
   )
   parser.add_argument('--quiet', action='store_true', help='print errors only')
+  peers.add_options(parser)
   parser.add_argument(
       'command', nargs='?', choices=('train', *COMMANDS), metavar='COMMAND', help=argparse.SUPPRESS
   )

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rlx import sharding
+from rlx import processes, sharding
 from rlx.step import Step
 from rlx.types import NO_MODELS, Batch, Metrics, Models, Rows, State, StatefulRollout, World, keep_world
 
@@ -86,7 +86,7 @@ class SplitStep:
       state, row = self._learn(sampler.hand_in(state), rows, data, dict(frozen))
       metrics.append({**row, 'rollout/policy_lag': np.float32(index - drawn_at), **sampler.metrics()})
     self.seconds = sampler.seconds
-    return sampler.close(state), jax.tree.map(lambda *x: np.stack(x), *jax.device_get(metrics))
+    return sampler.close(state), jax.tree.map(lambda *x: np.stack(x), *processes.to_host(metrics))
 
   def collect(self, state: State, data: Any = None, frozen: Models = NO_MODELS) -> Rows:
     """The rows that the next train step will learn from, sampled where the rest runs."""
@@ -113,7 +113,7 @@ class SplitStep:
   def _scored(self, state: State, rows: Rows, frozen: Models) -> Rows:
     if not self._on_host:
       return self._score(state, rows, frozen)
-    return jax.device_put(self._step.scored(state, jax.device_get(rows), frozen))
+    return jax.device_put(self._step.scored(state, processes.to_host(rows), frozen))
 
   def _sampler(self, data: Any, frozen: Models) -> '_Here':
     if self._sampling is None:

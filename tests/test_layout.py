@@ -14,7 +14,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 FLOORS = (  # from the bottom
     {'rlx', 'types', 'errors', 'kernels'},  # rlx/__init__.py itself is empty
-    {'names', 'lens', 'optimizers', 'sharding', 'tracking', 'unscored', 'watchdog'},
+    {'names', 'lens', 'optimizers', 'processes', 'sharding', 'tracking', 'unscored', 'watchdog'},
     {'config', 'envs', 'reductions'},  # calls by name; worlds: what there is to act in and to answer
     {'models'},  # which see worlds through their shapes
     {'advantages'},  # formulas

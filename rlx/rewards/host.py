@@ -17,13 +17,13 @@ import jax
 from ml_collections import ConfigDict
 import numpy as np
 
-from rlx import watchdog
+from rlx import processes, watchdog
 from rlx.data.dataset import Dataset
 from rlx.errors import ConfigError, above, at_least
 from rlx.names import resolve
 from rlx.rewards import sandbox
 from rlx.rewards.by_value import ByValue
-from rlx.rewards.pool import RewardFunction, RewardPool, Scores
+from rlx.rewards.pool import RewardFunction, RewardPool, Scores, Share
 from rlx.types import Annotate, Batch, Key, Models, Rows
 
 _FAULTS = ('raised', 'timeout', 'died', 'not_finite', 'malformed')
@@ -236,7 +236,8 @@ def _in_processes(
   for function in functions:
     function.check_columns(task.columns([0]))
   make_pool = functools.partial(
-      RewardPool, functions, timeout_seconds=timeout_seconds, workers=workers, rows_per_call=rows_per_call
+      RewardPool, functions, timeout_seconds=timeout_seconds, workers=workers, rows_per_call=rows_per_call,
+      share=Share(jax.process_index(), jax.process_count(), processes.gathered),
   )
   return HostReward(task, make_pool, functions)
 

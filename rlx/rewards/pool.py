@@ -15,6 +15,8 @@ process died, is made again row by row, and a row that is stopped alone has this
 (`stopped`) and said as well. Results do not depend on which worker runs what, or when; a function
 that draws random numbers seeds them from its rows for that. What it prints goes nowhere.
 
+Of a run in several processes each has a pool, which makes its share of the calls; all get all answers.
+
 Workers import this module: no jax.
 """
 
@@ -133,17 +135,35 @@ class Scores(NamedTuple):
   metrics: dict[str, float]
 
 
+class Share(NamedTuple):
+  """The part of the calls that is made here, of a run in several processes.
+
+  Attributes:
+    index: of this process.
+    count: of all.
+    gather: from what this process has to what each has, in their order; all call it.
+  """
+
+  index: int
+  count: int
+  gather: Callable[[list], list[list]]
+
+
+ALONE = Share(index=0, count=1, gather=lambda answers: [answers])
+
+
 class PendingScores:
   """Scores that are being made."""
 
   def __init__(
       self, functions: Sequence[RewardFunction], num_rows: int, calls: list['_Call'],
-      again: Callable[['_Call', slice], '_Call'],
+      again: Callable[['_Call', slice], '_Call'], share: Share,
   ):
     self._functions = functions
     self._num_rows = num_rows
     self._calls = calls
     self._again = again
+    self._share = share
 
   def result(self) -> Scores:
     """Waits for the last call.
@@ -163,7 +183,11 @@ class PendingScores:
       answer = _read(call)
       value = _stopped_value(call, answer)
       answers.append((call, answer if value is None else _stopped(answer, value)))
-    return _gather(self._functions, self._num_rows, answers)
+    order = [function.name for function in self._functions]
+    here = [(call.function.name, call.rows, answer) for call, answer in answers]
+    everywhere = [one for part in self._share.gather(here) for one in part]
+    everywhere.sort(key=lambda one: (order.index(one[0]), one[1].start))
+    return _gather(self._functions, self._num_rows, everywhere)
 
 
 class RewardPool:
@@ -176,6 +200,7 @@ class RewardPool:
       timeout_seconds: float,
       workers: int,
       rows_per_call: int,
+      share: Share = ALONE,
   ):
     """Starts what is needed to start workers, and lets it import the functions.
 
@@ -185,6 +210,7 @@ class RewardPool:
       workers: processes.
       rows_per_call: how many consecutive rows a function gets at once. 1 confines a fault to its row, and
         costs about a tenth of a millisecond a row; a function that compares rows needs all of them.
+      share: of the calls; every process asks for the same rows.
     Raises:
       ValueError: a worker cannot import a function, or a number is out of range.
     """
@@ -198,6 +224,7 @@ class RewardPool:
       raise ValueError(f'reward functions {names}: need at least one, and each with a name of its own')
     self._functions = tuple(functions)
     self._rows_per_call = rows_per_call
+    self._share = share
     setup = [_pickle_function(function) for function in functions]
     self._workers = Workers(_prepare, setup, num_workers=workers, timeout_seconds=timeout_seconds)
 
@@ -243,7 +270,7 @@ class RewardPool:
     calls = []
     for index, function in enumerate(self._functions):
       mine = {name: values for name, values in rows.items() if function.accepts(name)}
-      for start in range(0, len(prompts), self._rows_per_call):
+      for start in self._starts(len(prompts)):
         part = slice(start, min(start + self._rows_per_call, len(prompts)))
         keywords = {name: values[part] for name, values in mine.items()}
         calls.append((function, part, _pickle_call(function, index, part, keywords)))
@@ -254,7 +281,13 @@ class RewardPool:
       pickled = _pickle_call(call.function, self._functions.index(call.function), part, keywords)
       return _Call(call.function, part, self._workers.submit(pickled))
 
-    return PendingScores(self._functions, len(prompts), calls, again)
+    return PendingScores(self._functions, len(prompts), calls, again, self._share)
+
+  def _starts(self, num_rows: int) -> list[int]:
+    """The first rows of the calls that are made here: consecutive ones."""
+    starts = range(0, num_rows, self._rows_per_call)
+    index, count = self._share.index, self._share.count
+    return list(starts[len(starts) * index // count : len(starts) * (index + 1) // count])
 
   def close(self) -> None:
     """Kills the workers. Closing again is nothing."""
@@ -335,25 +368,24 @@ def _stopped(answer: _Answer, value: float) -> _Answer:
 
 
 def _gather(
-    functions: Sequence[RewardFunction], num_rows: int, answers: list[tuple[_Call, _Answer]]
+    functions: Sequence[RewardFunction], num_rows: int, answers: list[tuple[str, slice, _Answer]]
 ) -> Scores:
   """Puts the answers together, in the order of functions and rows."""
   values = {function.name: np.full(num_rows, np.nan, np.float32) for function in functions}
   failed = {function.name: np.zeros(num_rows, bool) for function in functions}
   extra, reported, faults, messages = {}, {}, Counter(), {}
-  for call, answer in answers:
-    name = call.function.name
-    values[name][call.rows] = np.array(answer.values, np.float32)  # None becomes NaN
-    failed[name][call.rows] = [
+  for name, rows, answer in answers:
+    values[name][rows] = np.array(answer.values, np.float32)  # None becomes NaN
+    failed[name][rows] = [
         fault is not None and value is None for fault, value in zip(answer.faults, answer.values, strict=True)
     ]
-    for row, fault in enumerate(answer.faults, start=call.rows.start):
+    for row, fault in enumerate(answer.faults, start=rows.start):
       if fault is not None:
         kind, text = fault
         faults[kind] += 1
         messages.setdefault((name, kind, text), f'{name}, row {row}: {kind} ({text})')
     for column, entries in answer.extra.items():
-      extra.setdefault(column, [None] * num_rows)[call.rows] = entries
+      extra.setdefault(column, [None] * num_rows)[rows] = entries
     for metric, value in answer.metrics:
       reported.setdefault(metric, []).append(value)
   any_failed = np.any([*failed.values()], axis=0)

@@ -20,10 +20,11 @@ import dataclasses
 import functools
 from typing import Any
 
+import jax
 from ml_collections import ConfigDict
 import optax
 
-from rlx import sharding, step
+from rlx import processes, sharding, step
 from rlx.data.stream import Streamed
 from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
@@ -300,6 +301,7 @@ def _build_stage(
   if any(isinstance(one.model.functions, LanguageModel | TokenHead | RowHead) for one in held.values()):
     _check_vocabularies(where, held.values(), parts['task']())
   _check_rows(section, config.mesh, mesh)
+  _check_processes(where, section, train_step, mesh)
   called = section.learners.order[0] if 'learners' in section else section.algorithm.name.rpartition('.')[2]
   return Stage(
       name=called if name == 'main' else name,
@@ -520,6 +522,20 @@ def _check_rows(section, asked, mesh) -> None:
         f'the nearest is {max(round(rows / devices), 1) * devices}'
     )
   sharding.say_what_does_not_divide(rows, devices)
+
+
+def _check_processes(where: str, section, train_step: step.Step, mesh) -> None:
+  """Several processes share no environments on the host, and copy no weights to other meshes."""
+  if not processes.several():
+    return
+  if mesh.size < jax.device_count():
+    raise ConfigError(
+        f'mesh of {mesh.size} devices: that of several processes is of all {jax.device_count()} of theirs'
+    )
+  if train_step.rollout.begins_anew:
+    raise ConfigError(f'config.{where}: environments on the host are of one process; start it alone')
+  if 'sampling' in section and 'mesh' in section.sampling:
+    raise ConfigError(f'config.{where}: sampling.mesh is of one process; start it alone, or take it away')
 
 
 def _check_counts(run: Run) -> None:

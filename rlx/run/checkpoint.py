@@ -15,7 +15,9 @@ Why a thread of our own around orbax's plain checkpointer, and not its `Checkpoi
 arrays, the manager's asynchronous save blocks a train step for 13 to 16 ms, ours for 2 (both take about 0.1 s
 in all, on 2 busy cores); an error is one exception, not threads that wait for each other; and only whoever
 renames the step can put digests of its files inside. Importing orbax costs 0.2 s after JAX.
-One process copies whole arrays: a run over several hosts needs another `_copy_to_host`.
+
+Of several processes (`rlx/processes.py`) the first reads and writes. Arrays are gathered for it, one by one,
+and what it has restored it sends to the others: all call `save`, `restore` and `wait`, in the same order.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +40,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import xxhash
 
-from rlx import watchdog
+from rlx import processes, watchdog
 from rlx.errors import is_full, some
 from rlx.types import State
 
@@ -67,10 +69,8 @@ class Checkpoints:
     self._directory = pathlib.Path(directory).absolute()
     self._damaged = self._directory.with_name(self._directory.name + '.damaged')
     self._keep = keep
-    self._directory.mkdir(parents=True, exist_ok=True)
-    for partial in self._directory.glob('*.partial'):
-      shutil.rmtree(partial)
-    self._orbax = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+    processes.first_says(self._make_directory)
+    self._orbax = _make_orbax()
     self._worker = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix='checkpoint')
     self._pending = None
 
@@ -97,9 +97,11 @@ class Checkpoints:
     self.wait()
     step = _step_of(state)
     extra = json.loads(json.dumps(extra))  # a private copy, as `restore` will return it
-    if not self._is_intact(step):
+    if not processes.first_says(self._is_intact, step):
       manifest = {'step': step, 'extra': extra, 'environment': environment(), 'arrays': _describe(state)}
-      self._pending = self._worker.submit(self._write, manifest, _copy_to_host(state))
+      arrays = _copy_to_host(state)
+      if processes.is_first():
+        self._pending = self._worker.submit(self._write, manifest, arrays)
 
   def restore(
       self, like: Callable[[int, dict], State], say: Callable[[str], None]
@@ -113,17 +115,23 @@ class Checkpoints:
       ValueError: every checkpoint is damaged, or an undamaged one holds other arrays than `like`.
     """
     self.wait()
+    newest = processes.first_says(self._newest, say)
+    if newest is None:
+      return None
+    manifest, arrays = newest
+    state = _landed(manifest, arrays, like)
+    say(f'resumed from step {manifest["step"]} ({_fidelity(manifest["environment"])})')
+    return state, manifest['extra']
+
+  def _newest(self, say: Callable[[str], None]) -> tuple[dict, Arrays] | None:
+    """Manifest and arrays of the newest step that verifies; as `restore`."""
     steps = self._steps()
     for step, older in itertools.zip_longest(steps, steps[1:]):
       try:
-        manifest, arrays = self._read(step)
+        return self._read(step)
       except _Damaged as damage:
         then = 'no older one is left' if older is None else f'falling back to step {older}'
         say(f'checkpoint of step {step} is damaged ({damage}); moved to {self._move_aside(step)}, {then}')
-        continue
-      state = _landed(manifest, arrays, like)
-      say(f'resumed from step {step} ({_fidelity(manifest["environment"])})')
-      return state, manifest['extra']
     if steps:
       raise ValueError(
           f'every checkpoint in {self._directory} was damaged (steps {steps}); they are in {self._damaged}: '
@@ -135,17 +143,25 @@ class Checkpoints:
 
   def wait(self) -> None:
     """Returns when the last save is on disk; raises what went wrong in it."""
-    pending, self._pending = self._pending, None
-    if pending is not None:
-      pending.result()
+    processes.first_says(self._wait_here)
 
   def close(self) -> None:
     """Waits, and lets go of the threads."""
     try:
-      self.wait()
+      self._wait_here()
     finally:
       self._worker.shutdown()
       self._orbax.close()
+
+  def _make_directory(self) -> None:
+    self._directory.mkdir(parents=True, exist_ok=True)
+    for partial in self._directory.glob('*.partial'):
+      shutil.rmtree(partial)
+
+  def _wait_here(self) -> None:
+    pending, self._pending = self._pending, None
+    if pending is not None:
+      pending.result()
 
   def _steps(self) -> list[int]:
     """The whole steps, newest first."""
@@ -236,7 +252,7 @@ def read(
     raise ValueError(f'{directory} holds no checkpoint')
   if step is not None and step not in steps:
     raise ValueError(f'{directory} holds no checkpoint of step {step}; it has {sorted(steps)}')
-  with contextlib.closing(ocp.Checkpointer(ocp.PyTreeCheckpointHandler())) as orbax:
+  with contextlib.closing(_make_orbax()) as orbax:
     for one in steps if step is None else [step]:
       try:
         manifest, arrays = _read_step(orbax, folder / str(one))
@@ -245,6 +261,16 @@ def read(
         continue
       return _landed(manifest, arrays, like), manifest['extra']
   raise ValueError(f'{directory}: {"every checkpoint" if step is None else f"step {step}"} is damaged')
+
+
+def _make_orbax() -> ocp.Checkpointer:
+  """It writes NumPy arrays, and waits for no other process."""
+  alone = ocp.options.MultiprocessingOptions(
+      primary_host=jax.process_index(), active_processes={jax.process_index()},
+      barrier_sync_key_prefix=f'process_{jax.process_index()}',
+  )
+  handler = ocp.PyTreeCheckpointHandler(multiprocessing_options=alone)
+  return ocp.Checkpointer(handler, multiprocessing_options=alone)
 
 
 def _whole_steps(directory: pathlib.Path) -> list[int]:
@@ -359,9 +385,9 @@ def _copy_to_host(state: State) -> Arrays:
   leaves = _named_leaves(state).items()
   data = {path: jax.random.key_data(leaf) if _is_key(leaf) else leaf for path, leaf in leaves}
   for array in data.values():
-    if isinstance(array, jax.Array):
+    if isinstance(array, jax.Array) and not processes.several():
       array.copy_to_host_async()  # all transfers begin before the first is waited for
-  return {path: np.array(array) for path, array in data.items()}
+  return {path: np.array(processes.to_host(array)) for path, array in data.items()}
 
 
 def _place(arrays: Arrays, target: State) -> State:
@@ -371,7 +397,7 @@ def _place(arrays: Arrays, target: State) -> State:
     array = arrays[path]
     if _is_key(leaf):
       array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(jnp.empty((), leaf.dtype)))
-    return jax.device_put(array, leaf.sharding)
+    return processes.put(array, leaf.sharding)
 
   leaves = [place(path, leaf) for path, leaf in _named_leaves(target).items()]
   return jax.tree.unflatten(jax.tree.structure(target), leaves)
@@ -394,9 +420,12 @@ def _check_fit(step: int, found: Mapping[str, dict], wanted: Mapping[str, dict])
 def environment() -> dict[str, Any]:
   """What the bits of a float may depend on."""
   cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+  sizes = jax.sharding.get_abstract_mesh().shape
   return {
       'device': jax.devices()[0].device_kind,
       'devices': jax.device_count(),
+      'mesh': ' x '.join(f'{name}={size}' for name, size in sizes.items()),
+      'processes': jax.process_count(),
       'cores': cores,
       **{module.__name__: module.__version__ for module in (jax, jaxlib, np)},
       'python': platform.python_version(),
@@ -407,7 +436,8 @@ def environment() -> dict[str, Any]:
 def _fidelity(recorded: Mapping[str, Any]) -> str:
   """Whether a run that goes on here repeats the bits of the one that was recorded."""
   now = environment()
-  changes = [f'{name} {recorded.get(name)} -> {now[name]}' for name in now if recorded.get(name) != now[name]]
+  known = [name for name in now if name in recorded]  # earlier versions wrote fewer
+  changes = [f'{name} {recorded[name]} -> {now[name]}' for name in known if recorded[name] != now[name]]
   if changes:
     return f'numerically close, not bitwise: {", ".join(changes)}'
   return 'bitwise: same devices, cores and versions'

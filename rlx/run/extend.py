@@ -1,10 +1,13 @@
-"""More steps for a run that is there already: what may change of its config, and what cannot.
+"""More steps, or another mesh, for a run that is there: what may change of its config, and what cannot.
 
 A stage does not know how many steps it will take, so that the state of a run that was asked for 100 steps
 and then for 200 is that of one that was asked for 200 at once, to the bit, so long as every other value of
 the two configs is the same. A schedule with a length of its own (`optimizer.decay_steps`) is such a value: it
 stays, and the run goes on where it has ended. A config that derives it from `steps` asks for another one,
 under which the steps that were taken would have been others: that is refused.
+
+A mesh changes no formula: on another one a run goes on from the same bits, and its numbers agree with those
+of the mesh before up to rounding.
 """
 
 from collections.abc import Mapping
@@ -52,9 +55,9 @@ def extension(workdir: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-  """What differs between two configs of a run, but for who is told of it, and when."""
-  told = ('log.writers:', 'log.stuck_seconds:')
-  return [change for change in configs.differences(old, new) if not change.startswith(told)]
+  """What differs between two configs of a run, but for who is told of it, and when, and the mesh."""
+  free = ('log.writers:', 'log.stuck_seconds:', 'mesh.')
+  return [change for change in configs.differences(old, new) if not change.startswith(free)]
 
 
 def _few(changed: list[str]) -> str:

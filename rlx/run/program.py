@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import jax
 
-from rlx import step
+from rlx import processes, step
 from rlx.data.stream import Streamed
 from rlx.errors import ConfigError
 from rlx.rewards.host import OnHost
@@ -199,7 +199,7 @@ class Streaming:
 
   def window(self, state: State) -> Any:
     """The rows that the dispatch from a state draws, on every device."""
-    return jax.device_put(_told(self._task.window, state.world), self._everywhere)
+    return processes.put(_told(self._task.window, state.world), self._everywhere)
 
 
 def _told(function: Callable, *arguments: Any) -> Any:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rlx import sharding
+from rlx import processes, sharding
 from rlx.errors import ConfigError
 from rlx.run.program import over_members
 from rlx.run.stages import Run, Stage
@@ -181,7 +181,7 @@ def _keys(run: Run, entry: int, at_step: int) -> tuple[Key, Key, jax.Array]:
     made = (*of_seed(seeds[0]), jnp.int32(at_step))
   else:
     made = (*jax.vmap(of_seed)(seeds), jnp.full(run.population, at_step, jnp.int32))
-  return jax.device_put(made, jax.sharding.NamedSharding(run.mesh, jax.sharding.PartitionSpec()))
+  return processes.put(made, jax.sharding.NamedSharding(run.mesh, jax.sharding.PartitionSpec()))
 
 
 def abstract_state(run: Run, entry: int) -> tuple[State, Models]:

@@ -18,7 +18,7 @@ import jax
 from ml_collections import ConfigDict
 import numpy as np
 
-from rlx import watchdog
+from rlx import processes, watchdog
 from rlx.errors import ConfigError
 from rlx.models.safetensors import digest_of
 from rlx.run import checkpoint, export, inputs, nonfinite, report, workdirs
@@ -30,7 +30,7 @@ from rlx.run.pace import Pace, compilation
 from rlx.run.program import POPULATION, over_members
 from rlx.run.stages import Examination, Run, Stage, there
 from rlx.run.states import abstract_state, begin, gone_on, hand_over, load_frozen
-from rlx.run.writers import LiveLine, MetricsWriter, read_metrics, summarise_population
+from rlx.run.writers import LiveLine, MetricsWriter, NoWriter, read_metrics, summarise_population
 from rlx.types import Models, State
 
 # Sees the step and the metrics of each row, with those of the evaluations behind it; True stops the run.
@@ -107,8 +107,8 @@ def progress(
     position, exported = yield from _steps(run, workdir, stopping, touch, quiet, command, began, hooks)
     finished = _is_over(run, position)
     if finished:
-      report.write_report(workdir)
-  told = report.told(workdir)
+      processes.first_says(report.write_report, workdir)
+  told = processes.first_says(report.told, workdir)
   return Outcome(
       finished=finished,
       step=position.step,
@@ -128,18 +128,19 @@ def _steps(
 ) -> Generator[list[dict[str, float]], None, tuple['Position', tuple[Path, ...]]]:
   """The steps that are left, in a directory that is held; returns where they end, and what was exported."""
   with contextlib.ExitStack() as stack:
+    quiet = quiet or not processes.is_first()
     line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
     stack.enter_context(watchdog.watching(run.log.stuck_seconds))
     with workdirs.usable(workdir):
-      if extended := workdirs.claim(workdir, run.config):
+      if extended := processes.first_says(workdirs.claim, workdir, run.config):
         line.say(extended)
-      workdirs.write_shapes(run, workdir)
+      processes.first_says(workdirs.write_shapes, run, workdir)
       checkpoints = stack.enter_context(Checkpoints(workdir / 'checkpoints', keep=run.checkpoint.keep))
       compiled = stack.enter_context(compilation())
       state, position = _gone_on(run, *_restore(run, checkpoints, line), line)
       resume_step = -1 if state is None else position.step
       writer = stack.enter_context(contextlib.closing(_writer(run, workdir, resume_step, line)))
-      workdirs.note_start(workdir, command, max(resume_step, 0))
+      processes.first_says(workdirs.note_start, workdir, command, max(resume_step, 0))
     session = _Session(run, workdir, line, checkpoints, writer, stopping, began, hooks, compiled, touch)
     for stage in run.stages:
       stack.callback(stage.program.close)
@@ -148,16 +149,21 @@ def _steps(
     if not _is_over(run, position):
       return position, ()
     models = {**session.frozen(position.stage), **state.models}
-    return position, export.export(run, models, position.stage, workdir)
+    models = processes.to_host(models) if processes.several() else models
+    return position, processes.first_says(export.export, run, models, position.stage, workdir)
 
 
 def _is_over(run: Run, position: 'Position') -> bool:
   return position.ended and position.stage == len(run.stages) - 1
 
 
-def _writer(run: Run, workdir: Path, resume_step: int, line: LiveLine) -> MetricsWriter:
-  config = json.loads(run.config.to_json())
-  return MetricsWriter(workdir, resume_step=resume_step, trackers=run.trackers, config=config, say=line.say)
+def _writer(run: Run, workdir: Path, resume_step: int, line: LiveLine) -> MetricsWriter | NoWriter:
+  config, writers = json.loads(run.config.to_json()), [NoWriter()]  # of all but the first process
+  make = lambda: MetricsWriter(
+      workdir, resume_step=resume_step, trackers=run.trackers, config=config, say=line.say
+  )
+  processes.first_says(lambda: writers.append(make()))
+  return writers[-1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -329,7 +335,7 @@ class _Session:
   workdir: Path
   line: LiveLine
   checkpoints: Checkpoints
-  writer: MetricsWriter
+  writer: MetricsWriter | NoWriter
   stopping: list  # signals received
   began: float
   hooks: Sequence[Hook]
@@ -389,12 +395,13 @@ class _Session:
     data, frozen = self._data(stage), self.frozen(position.stage)
     self.rows = self._rows_so_far(position)
     self.pace.start()
-    while not position.ended and not self.stopping:
+    stopping = processes.any_says(bool(self.stopping))
+    while not position.ended and not stopping:
       started = time.monotonic()
       compiled = self.compiled()
       with watchdog.section('step'):
         state, metrics = stage.program.dispatch(state, data, frozen)
-        rows = rows_of.of_metrics(jax.device_get(metrics), self.run.population)
+        rows = rows_of.of_metrics(processes.to_host(metrics), self.run.population)
       for message in stage.program.hear(rows):
         self.line.say(message)
       seconds = time.monotonic() - started if self.compiled() == compiled else None
@@ -408,8 +415,9 @@ class _Session:
       first = position.step - len(rows) + 1
       yield [{'step': at, 'stage': stage.name, **row} for at, row in enumerate(rows, first)]
       # While updates are left out nothing new is learnt, and the last good checkpoints are to stay.
+      stopping = processes.any_says(bool(self.stopping))
       is_due = position.step % self.run.checkpoint.every == 0 and not nonfinite.skipped(rows[-1])
-      if is_due or position.ended or self.stopping:
+      if is_due or position.ended or stopping:
         self.checkpoints.save(state, extra=self._extra(position))
     return state, position
 
@@ -417,7 +425,7 @@ class _Session:
     """What the metrics of the stage were until now, for its stop rule."""
     if position.step == position.first_step:
       return []
-    rows = read_metrics(self.workdir / 'metrics.jsonl')
+    rows = processes.first_says(read_metrics, self.workdir / 'metrics.jsonl')
     here = [row for row in rows if position.first_step < row['step'] <= position.step]
     return [self._due(row) for row in here]
 
@@ -463,8 +471,8 @@ class _Session:
   ) -> tuple[dict[str, float], list[dict], dict[str, np.ndarray]]:
     """Metrics, those of a population summarised, the transcripts of its first member, and the metrics of
     each member [N]."""
-    answer = jax.device_get(self._ask(exam, position)(state.models, state.world, self.frozen(position.stage)))
-    return read_answer(self.run, exam, answer)
+    answer = self._ask(exam, position)(state.models, state.world, self.frozen(position.stage))
+    return read_answer(self.run, exam, processes.to_host(answer))
 
   def _ask(self, exam: Examination, position: Position):
     """An evaluation in a stage, compiled: `(models, world, frozen) -> answer`."""
@@ -478,6 +486,7 @@ class _Session:
     """Rows of the batch that the next step will learn from."""
     stage = self.run.stages[position.stage]
     rows, extra = stage.program.collect(state, self._data(stage), self.frozen(position.stage))
+    rows = processes.to_host(rows)
     several = all(isinstance(value, dict) for value in rows.values())
     batches = {f'train/{name}': batch for name, batch in rows.items()} if several else {'train': rows}
     return [
@@ -489,7 +498,7 @@ class _Session:
     """The arrays of the stage's rollout, whole on every device."""
     if stage.name not in self.data:
       everywhere = jax.sharding.NamedSharding(self.run.mesh, jax.sharding.PartitionSpec())
-      self.data[stage.name] = jax.device_put(stage.rollout.data, everywhere)
+      self.data[stage.name] = processes.put(stage.rollout.data, everywhere)
     return self.data[stage.name]
 
   def _show(self, position: Position, rows: list[dict], seconds: float | None) -> None:

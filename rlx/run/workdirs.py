@@ -10,6 +10,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from rlx import config as configs
+from rlx import processes
 from rlx.errors import ConfigError, is_full
 from rlx.models.language import LanguageModel
 from rlx.run import extend, lock, version
@@ -28,9 +29,20 @@ _OURS = (
 def opened(workdir: Path) -> Iterator[Callable[[], None]]:
   """A directory that is made, or was made by rlx, held for as long as the context lasts; as `lock.held`.
 
+  Of a run in several processes the first holds it, for all.
+
   Raises:
     ConfigError: it cannot be written to, another process holds it, or it is somebody else's.
   """
+  with contextlib.ExitStack() as stack:
+    touch: list[Callable[[], None]] = [lambda: None]
+    processes.first_says(lambda: touch.append(stack.enter_context(_opened_here(workdir))))
+    yield touch[-1]
+
+
+@contextlib.contextmanager
+def _opened_here(workdir: Path) -> Iterator[Callable[[], None]]:
+  """As `opened`, by this process."""
   with contextlib.ExitStack() as stack:
     with usable(workdir):
       _refuse_of_others(workdir)
@@ -69,7 +81,7 @@ def _refuse_of_others(workdir: Path) -> None:
 
 
 def claim(workdir: Path, config: ConfigDict) -> str:
-  """Writes `config.json`, or checks that it is of this config.
+  """Writes `config.json`, or checks that it is of this config, on this mesh or another.
 
   Returns:
     What is to be said of a run that is asked for more steps; '' otherwise.
@@ -80,9 +92,10 @@ def claim(workdir: Path, config: ConfigDict) -> str:
   now = json.loads(config.to_json())
   if path.exists():
     old = configs.of_run(workdir)
-    if not extend.changes(old, now):
+    if extend.changes(old, now):
+      extended = extend.extension(workdir, old, now)
+    elif old['mesh'] == now['mesh']:
       return ''
-    extended = extend.extension(workdir, old, now)
   write_atomically(path, (json.dumps(now, indent=2, sort_keys=True) + '\n').encode())
   return extended
 

@@ -134,6 +134,15 @@ class MetricsWriter:
         self._say(f'{type(tracker).__name__} fails and is told nothing more: {why}')
 
 
+class NoWriter:
+  """What a process has in place of a `MetricsWriter` when another one writes."""
+
+  def _nothing(self, *arguments: Any) -> None:
+    del arguments
+
+  write = write_members = write_timing = write_samples = flush = close = _nothing
+
+
 def read_metrics(path: Path) -> list[dict[str, Any]]:
   """The rows of `metrics.jsonl`, `timing.jsonl` or `members.jsonl`; "nan", "inf" and "-inf" are floats again.
 

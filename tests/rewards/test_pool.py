@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from rlx.rewards import workers
-from rlx.rewards.pool import RewardFunction, RewardPool
+from rlx.rewards.pool import RewardFunction, RewardPool, Share
 from rlx.rewards.workers import Reply
 from tests.rewards import hostile_rewards, plain_rewards
 from tests.rewards.hostile_rewards import FAULTS
@@ -44,6 +44,26 @@ def score(pool, completions, **columns):
 def score_once(*terms, completions, columns=None, **settings):
   with make_pool(*terms, **settings) as pool:
     return score(pool, completions, **columns or {})
+
+
+@pytest.mark.parametrize('rows_per_call', [1, 2])
+def test_processes_share_the_calls_and_have_all_answers(rows_per_call):
+  terms = [term(plain_rewards.length), term(plain_rewards.length, name='again', weight=0.5)]
+  completions, answers = ['a', 'bb', '', 'dddd', 'eeeee'], []
+
+  def process(index, gather):
+    share = Share(index=index, count=2, gather=gather)
+    with RewardPool(terms, timeout_seconds=60, workers=1, rows_per_call=rows_per_call, share=share) as pool:
+      return score(pool, completions)
+
+  for index in range(2):
+    process(index, lambda own: answers.append(own) or [own])
+  starts = sorted(rows.start for own in answers for _, rows, _ in own)
+  assert all(answers) and starts == sorted(2 * [*range(0, 5, rows_per_call)])
+  alone = score_once(*terms, completions=completions, rows_per_call=rows_per_call)
+  for index in range(2):
+    together = process(index, lambda own: answers)
+    np.testing.assert_equal(together._asdict(), alone._asdict())
 
 
 def has_ended(pid, *, seconds=3.0):

@@ -49,6 +49,16 @@ def assert_same(workdir, whole):
   assert {path.name for path in workdir.iterdir()} == {path.name for path in whole.iterdir()}
 
 
+def test_another_mesh_is_no_other_run(whole, tmp_path, capsys):
+  shutil.copytree(whole, tmp_path / 'run')
+  assert run(tmp_path / 'run', '--config.mesh.data=2') == launch.EXIT_DONE
+  assert json.loads((tmp_path / 'run/config.json').read_text())['mesh']['data'] == 2
+  last = json.loads((tmp_path / 'run/starts.jsonl').read_text().splitlines()[-1])
+  assert last['mesh'] == 'data=2 x fsdp=1 x tensor=1' and digests(tmp_path / 'run') == digests(whole)
+  assert run(tmp_path / 'run', '--config.seed=1') == launch.EXIT_DO_NOT_RETRY
+  assert '(seed: 0 -> 1)' in capsys.readouterr().err
+
+
 # --- one process --------------------------------------------------------------------------------------------
 
 
