@@ -249,7 +249,8 @@ def test_a_disk_that_is_really_full(kilobytes, whole, tmp_path):
     pytest.skip('needs the right to mount')
   try:
     command = [sys.executable, '-m', 'rlx.experiments.launch', *CONFIG, f'--workdir={tmp_path / "run"}']
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    eight = {**os.environ, 'JAX_NUM_CPU_DEVICES': '8'}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=eight)
     assert ended.returncode == launch.EXIT_REQUEUE and 'rlx: No space left on device' in ended.stderr
     subprocess.run(['mount', '-o', 'remount,size=64m', str(tmp_path)], check=True)
     assert run(tmp_path / 'run') == launch.EXIT_DONE
