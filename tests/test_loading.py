@@ -10,8 +10,10 @@ import pytest
 from rlx.data import transitions
 
 ROOT = pathlib.Path(__file__).parents[1]
-# Between processes of one run, which send them through sockets of their own.
-BETWEEN_PROCESSES = {'rlx/rewards/pool.py', 'rlx/rewards/workers.py', 'rlx/rewards/by_value.py'}
+# Between processes of one run, through sockets of their own or as the hosts of one mesh talk.
+BETWEEN_PROCESSES = {
+    'rlx/rewards/pool.py', 'rlx/rewards/workers.py', 'rlx/rewards/by_value.py', 'rlx/processes.py',
+}
 # Into the sandbox and inside it, from the run alone; what comes out is read with `ast.literal_eval`.
 INTO_THE_SANDBOX = {'rlx/rewards/sandbox.py', 'rlx/rewards/sent/supervisor.py'}
 PICKLES = ('pickle', 'cloudpickle', 'dill', 'joblib', 'shelve', 'marshal')

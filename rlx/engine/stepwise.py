@@ -161,6 +161,10 @@ def base_logits(params: Params, model: LanguageModel, batch: Batch, *, decoding:
     batch: rows with `tokens, prompt_lengths`.
     decoding: as the sampler's.
   """
-  logits = model.logits(params, predicting(params, model, batch, decoding=decoding))
+  def read(params, rows):
+    return model.logits(params, predicting(params, model, rows, decoding=decoding))
+
+  rows = {name: batch[name] for name in ('tokens', 'prompt_lengths')}
+  logits = sharding.over_rows(read, params, rows, axes=model.axes, dtype=model.dtype)
   may_end = jnp.arange(decoding.max_tokens)[None, :, None] >= decoding.min_tokens
   return decoding.adjust(logits, may_end=may_end)

@@ -13,6 +13,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from rlx import sharding
 from rlx.envs import subgoals
 from rlx.envs.subgoals import Grid
 from rlx.models import controller as controllers
@@ -85,6 +86,7 @@ def act(
     `tokens` [B, 2 T + 1], `streams` [B, T, D] as read, `codes` [B, T, Z] proposed, `switched` [B, T] bool,
     `open` [B, T] bool, True until the order is done or failed, `rewards` [B].
   """
+  policy = sharding.gather(policy, model.axes)
   (below, lower), (above, upper) = model.split(policy, num_lower)
   wanted = jnp.array(order, jnp.int32)
   start_key, *keys = jax.random.split(key, steps + 1)

@@ -140,10 +140,15 @@ def score(
   Returns:
     [B, T] float32 log-probs and entropies in nats; zero where `action_mask` is False.
   """
-  h = jax.lax.stop_gradient(batch['latents'])
-  inputs = _inputs(params, model, batch['tokens'], h, batch['hybrid'])
-  hidden, _ = model.forward(params, inputs)
-  return engine.score_hidden(params, model, batch, hidden, decoding=decoding, chunk_size=chunk_size)
+  def read(params, rows):
+    h = jax.lax.stop_gradient(rows['latents'])
+    inputs = _inputs(params, model, rows['tokens'], h, rows['hybrid'])
+    hidden, _ = model.forward(params, inputs)
+    return engine.score_hidden(params, model, rows, hidden, decoding=decoding, chunk_size=chunk_size)
+
+  columns = ('tokens', 'action_mask', 'prompt_lengths', 'latents', 'hybrid')
+  rows = {name: batch[name] for name in columns}
+  return sharding.over_rows(read, params, rows, axes=model.axes, dtype=model.dtype)
 
 
 def _inputs(params, model, tokens, h, hybrid):

@@ -358,27 +358,37 @@ def branch_at(
     was sampled with; the prompts and groups are those of the rows.
   """
   model, decoding = policy.model, policy.decoding
-  params = sharding.gather(params, model.axes)
-  num, length = rows.shape[0], batch['tokens'].shape[1]
-  kept = jax.tree.map(lambda x: x[rows], {k: batch[k] for k in ('tokens', 'sampler_logprobs')})
-  lengths = batch['prompt_lengths'][rows]
+  kept = {name: batch[name][rows] for name in ('tokens', 'sampler_logprobs', 'prompt_lengths')}
+  keys = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(rows.shape[0]))
+  tokens, logprobs = sharding.over_rows(
+      functools.partial(_continued, policy=policy), params, {**kept, 'cuts': cuts, 'keys': keys},
+      axes=model.axes, dtype=model.dtype, streamed=False,
+  )
+  lengths, budgets = kept['prompt_lengths'], jnp.full(rows.shape, decoding.max_tokens)
+  columns = jnp.arange(kept['tokens'].shape[1] - decoding.max_tokens)[None]
+  prompts = jnp.where(columns < lengths[:, None], kept['tokens'][:, : columns.size], decoding.pad_id)
+  branched = engine.as_rows(prompts, lengths, 1, tokens, logprobs, budgets, decoding)
+  return {**branched, 'groups': batch['groups'][rows]}
+
+
+def _continued(params, kept, *, policy: Speaker):
+  """Actions and their log-probs [N, max_tokens] of rows of which the first `cuts` [N] actions stand."""
+  model, decoding, lengths, cuts = policy.model, policy.decoding, kept['prompt_lengths'], kept['cuts']
+  num, length = kept['tokens'].shape
   bank = slots.read_prompts(params, model, kept['tokens'], lengths + cuts, columns=length)
   keep = lambda x: jnp.where(
       jnp.arange(decoding.max_tokens)[None] < cuts[:, None], window(x, lengths, decoding.max_tokens), 0
   )
-  budgets = jnp.full(num, decoding.max_tokens)
   queue = slots.Queue(
       order=jnp.arange(num), length=jnp.int32(num), beginnings=jnp.arange(num), prompt_lengths=lengths,
-      budgets=budgets, counts=cuts, tokens=keep(kept['tokens']), logprobs=keep(kept['sampler_logprobs']),
+      budgets=jnp.full(num, decoding.max_tokens), counts=cuts, tokens=keep(kept['tokens']),
+      logprobs=keep(kept['sampler_logprobs']),
   )
-  keys = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(num + 1))  # one for empty slots
+  keys = jnp.concatenate([kept['keys'], kept['keys'][:1]])  # an empty slot draws too, for nothing
   draw = lambda hidden, row, count: engine.draw_tokens(params, model, decoding, keys[row], hidden, count)
   begun = slots.begin(model, bank, queue, num_slots=num)
   end = slots.run(params, model, bank, queue, begun, draw, decoding.is_eos)
-  columns = jnp.arange(length - decoding.max_tokens)[None]
-  prompts = jnp.where(columns < lengths[:, None], kept['tokens'][:, : columns.size], decoding.pad_id)
-  branched = engine.as_rows(prompts, lengths, 1, end.tokens[:-1], end.logprobs[:-1], budgets, decoding)
-  return {**branched, 'groups': batch['groups'][rows]}
+  return end.tokens[:-1], end.logprobs[:-1]
 
 
 def entropy_positions(

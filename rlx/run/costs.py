@@ -73,7 +73,6 @@ class Collective:
   Attributes:
     kind: one of `COLLECTIVES`.
     shapes: (dtype, sizes) of what it gives.
-    size: devices that take part in a group.
     groups: the devices of each group, as they are numbered in the program.
     times: how often it runs.
     op_name: the path of the traced operation.

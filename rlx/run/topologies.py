@@ -11,12 +11,14 @@ Sources: the makers' data sheets, dense bfloat16; a link is counted in one direc
 from collections.abc import Mapping
 import dataclasses
 import importlib.util
+import math
 import os
 import re
 from typing import Any
 
 import jax
 from jax.sharding import Mesh, NamedSharding
+import numpy as np
 
 from rlx.errors import ConfigError, did_you_mean
 from rlx.run.costs import Costs
@@ -79,10 +81,7 @@ class Topology:
   @property
   def num_devices(self) -> int:
     """How many devices there are."""
-    size = 1
-    for n in self.sizes:
-      size *= n
-    return size
+    return math.prod(self.sizes)
 
   def link(self, group: tuple[int, ...]) -> float:
     """Bytes a second that reach a device of a group, by the numbers of its devices."""
@@ -155,8 +154,6 @@ def mesh_like(mesh: Mesh, topology: Topology) -> Mesh:
   Raises:
     ConfigError: the mesh has another number of devices.
   """
-  import numpy as np
-
   if mesh.size != topology.num_devices:
     sizes = ' x '.join(f'{axis}={size}' for axis, size in mesh.shape.items())
     raise ConfigError(

@@ -12,10 +12,12 @@ import pytest
 import test_sample
 from test_sample import GROUP_SIZE, KEY, MODEL, PARAMS, PLAIN, completions
 
+from rlx import sharding
 from rlx.engine import sample as engine
 from rlx.engine import slots, speculate
 from rlx.engine.speaker import Speaker
 from rlx.engine.speculate import Speculation
+from rlx.kernels import switch
 from rlx.models import drafter
 from rlx.rollout import prompts
 
@@ -275,6 +277,23 @@ def test_the_drafter_of_a_sliding_window_keeps_the_windows_of_its_layers():
   assert drafter.config_of(config, num_layers=1).window == 0
   with pytest.raises(ValueError, match=r'num_layers=3 is not in 1\.\.2'):
     drafter.config_of(config, num_layers=3)
+
+
+@pytest.mark.parametrize('guess', [3, 'model'])
+@pytest.mark.parametrize('where', ['gpu', 'mesh'])
+def test_drafts_change_nothing_on_a_gpu_or_a_mesh(monkeypatch, where, guess):
+  """With layers and caches as a GPU's loop keeps them, and with rows and drafts on shards of their own."""
+  run = lambda: sample.__wrapped__(
+      PARAMS, OTHER, KEY, ALL_TOKENS, name='plain', num_slots=4, guess=guess, num_drafts=2, max_live=4
+  )
+  alone = run()
+  if where == 'gpu':
+    monkeypatch.setattr(switch, 'device', lambda: switch.Device('gpu', 'NVIDIA H200', (9, 0)))
+    again = run()
+  else:
+    with jax.set_mesh(sharding.make_mesh(data=2, fsdp=2, tensor=1)):
+      again = jax.jit(run)()
+  np.testing.assert_array_equal(again['tokens'], alone['tokens'])
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------
