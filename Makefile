@@ -2,6 +2,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# What needs other packages, and has a target of its own.
+ELSEWHERE := --ignore=tests/parity --ignore=tests/accelerators
+
 COLABS ?= $(basename $(notdir $(wildcard colabs/*.py)))
 
 .PHONY: demo test test-part test-slow test-parity test-faults test-accelerators lint docs colabs
@@ -24,15 +27,15 @@ demo: $(VENV)/installed
 # With a flag that halves the time of compiling, where jaxlib knows it. Slow tests learn for long: they run as a
 # user's programs do.
 test: $(VENV)/installed
-	XLA_FLAGS="$$($(BIN)/python tests/xla_flags.py)" $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not parity and not accelerators'
+	XLA_FLAGS="$$($(BIN)/python tests/xla_flags.py)" $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m 'not slow' $(ELSEWHERE)
 
 # A few minutes of it, for another Python: make test-part PYTHON=python3.13 VENV=.venv-3.13
 test-part: $(VENV)/installed
-	XLA_FLAGS="$$($(BIN)/python tests/xla_flags.py)" $(BIN)/pytest --numprocesses 2 --dist loadfile -m 'not slow and not parity and not accelerators' \
+	XLA_FLAGS="$$($(BIN)/python tests/xla_flags.py)" $(BIN)/pytest --numprocesses 2 --dist loadfile -m 'not slow' \
 	  tests/test_commands.py tests/test_config.py tests/test_step.py tests/test_types.py tests/losses tests/advantages
 
 test-slow: $(VENV)/installed
-	$(BIN)/pytest -m 'slow and not parity and not accelerators'
+	$(BIN)/pytest -m slow $(ELSEWHERE)
 
 # Hundreds of runs that are killed, stopped and damaged; hours, and it goes on where it was stopped.
 test-faults: $(VENV)/installed

@@ -16,6 +16,8 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
 import jax
 import pytest
 
+from rlx.run import curves
+
 jax.config.update('jax_num_cpu_devices', 8)
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 
@@ -30,6 +32,29 @@ def _few_compiled_programs():
   mappings = Path('/proc/self/maps')
   if mappings.exists() and mappings.read_text().count('\n') > MANY_MAPPINGS:
     jax.clear_caches()
+
+
+DRAW = {name: getattr(curves, name) for name in ('write_panels', 'write_curve')}
+
+
+@pytest.fixture(autouse=True, scope='session')
+def _no_figures():
+  """They are half of what the smallest run costs."""
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(curves, 'write_panels', lambda rows, headline: [])
+    patch.setattr(curves, 'write_curve', lambda workdir, **_: _empty(Path(workdir) / 'curve.png'))
+    yield
+
+
+@pytest.fixture(autouse=True)
+def _figures_where_they_are_looked_at(request, monkeypatch):
+  for name, draw in DRAW.items() if request.node.get_closest_marker('figures') else ():
+    monkeypatch.setattr(curves, name, draw)
+
+
+def _empty(path: Path) -> Path:
+  path.write_bytes(b'')
+  return path
 
 
 # Files that compile for minutes: begun first, so that no process is left with one of them alone.

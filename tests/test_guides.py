@@ -16,6 +16,7 @@ from rlx import config as configs
 from rlx.names import PACKAGES, resolve
 from rlx.run import train
 from rlx.run.build import build
+from tests.cases import cases
 
 GUIDES = Path(__file__).parents[1] / 'docs' / 'guides'
 BLOCK = re.compile(r'^```python\n(.*?)^```$', re.DOTALL | re.MULTILINE)
@@ -41,7 +42,10 @@ def folder(tmp_path, monkeypatch):
 EXECUTED = [*sorted(GUIDES.glob('own_*.md')), GUIDES / 'debugging.md']
 
 
-@pytest.mark.parametrize('guide', EXECUTED, ids=lambda path: path.stem)
+AT_ONCE = [GUIDES / 'own_reward.md', GUIDES / 'own_model.md', GUIDES / 'debugging.md']
+
+
+@pytest.mark.parametrize('guide', cases(EXECUTED, at_once=AT_ONCE), ids=lambda path: path.stem)
 def test_what_a_guide_says_is_so(guide, folder):
   with jax.numpy_rank_promotion('allow'):  # as it is for a user
     follow(guide, folder)

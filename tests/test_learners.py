@@ -138,6 +138,7 @@ def scanned(names=tuple(SHAPES), every=1):
   return jax.jit(repeat(step, STEPS))(begin(step, optimizer, names))
 
 
+@pytest.mark.slow
 def test_three_learners_of_unlike_shapes_move_as_each_does_alone():
   names = tuple(SHAPES)
   state, alone = replayed(names)
@@ -172,6 +173,7 @@ def test_one_step_at_a_time_is_the_same():
   chex.assert_trees_all_equal(numbers(state), numbers(scanned()[0]))
 
 
+@pytest.mark.slow
 def test_a_population_of_them_is_its_members():
   names = tuple(SHAPES)
   step, optimizer = together(names)

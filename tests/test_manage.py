@@ -122,6 +122,7 @@ def test_another_evaluation_can_be_asked_for(run, capsys):
   assert float(line.split()[1]) == 2
 
 
+@pytest.mark.figures
 def test_a_report_is_written_while_a_run_is_at_work(run, tmp_path, capsys):
   at_work = tmp_path / 'run'
   shutil.copytree(run, at_work)

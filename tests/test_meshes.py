@@ -103,7 +103,7 @@ def costs_of(name, model, sizes):
   return costs.read(compiled.as_text(), trips=lambda loop: trips_of(name, shards))
 
 
-FAST = {('learn packed', (1, 8, 1)), ('sample in slots', (2, 2, 2)), ('learn', (2, 2, 2))}
+FAST = {('sample in slots', (2, 2, 2)), ('learn', (2, 2, 2))}
 CASES = [
     pytest.param(name, model, sizes, id=f'{name}-{label}-{sizes}',
                  marks=[] if (name, sizes) in FAST and label == 'llama' else [pytest.mark.slow])
@@ -178,6 +178,7 @@ def test_no_activation_leaves_its_rows(name, model, sizes):
   assert sum(x.num_bytes for x in other) < 4 * ROWS * (PROMPT + ENDLESS.max_tokens)
 
 
+@pytest.mark.slow
 def test_a_shard_that_is_done_does_not_wait(monkeypatch):
   """Slots of a shard are refilled from its own rows, and its loop ends with them."""
   steps, decode = [], queues.LanguageModel.decode_rows

@@ -302,6 +302,7 @@ def test_lagging_models_follow_any_algorithm():
     following(parent, names={}, period=0)
 
 
+@pytest.mark.slow
 def test_a_lora_becomes_plain_weights():
   model = table.MODEL
   kind = lora(model, rank=2, alpha=4.0, targets='layers/(query|value)', full='final_norm/scale', directory='')

@@ -151,6 +151,7 @@ def test_how_metrics_of_parts_are_put_together():
   assert metrics['x'] == 3.5 and metrics['x_max'] == 7 and metrics['mismatch/x_max'] == 7
 
 
+@pytest.mark.slow
 def test_language_model_step_fused_equals_scanned_and_python():
   optimizer = optax.sgd(0.1)
   init = functools.partial(_language_state, optimizer)

@@ -20,6 +20,7 @@ from rlx.engine.speculate import Speculation
 from rlx.kernels import switch
 from rlx.models import drafter
 from rlx.rollout import prompts
+from tests.cases import cases
 
 PROMPTS, LENGTHS = jnp.asarray(test_sample.PROMPTS), jnp.asarray(test_sample.LENGTHS)
 NUM_ROWS, MAX_TOKENS = len(PROMPTS) * GROUP_SIZE, 11
@@ -279,7 +280,7 @@ def test_the_drafter_of_a_sliding_window_keeps_the_windows_of_its_layers():
     drafter.config_of(config, num_layers=3)
 
 
-@pytest.mark.parametrize('guess', [3, 'model'])
+@pytest.mark.parametrize('guess', cases([3, 'model'], at_once=['model']))
 @pytest.mark.parametrize('where', ['gpu', 'mesh'])
 def test_drafts_change_nothing_on_a_gpu_or_a_mesh(monkeypatch, where, guess):
   """With layers and caches as a GPU's loop keeps them, and with rows and drafts on shards of their own."""

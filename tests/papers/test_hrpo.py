@@ -125,6 +125,7 @@ def test_the_answer_is_read_as_tokens():
   assert not np.asarray(batch['latents'])[~hybrid].any()
 
 
+@pytest.mark.slow
 def test_the_gate_has_a_gradient_and_the_latents_have_none():
   params, batch = sampled()
   total = lambda params, h: hybrid_score(params, {**batch, 'latents': h})[0].sum()

@@ -77,6 +77,7 @@ def test_the_length_is_that_of_the_step():
   assert batch['action_mask'].sum(axis=1).max() == 5  # the decoding's own limit
 
 
+@pytest.mark.slow
 def test_the_table_takes_the_outcomes_in():
   rollout = rollout_with()
   batch, world = drawn(rollout)

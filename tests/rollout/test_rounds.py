@@ -97,6 +97,7 @@ def test_all_samples_say_what_the_rate_is():
   np.testing.assert_allclose(rates[[1, 4]], [0.1, 0.9], atol=0.06)
 
 
+@pytest.mark.slow
 def test_the_rate_is_not_biased_where_problems_stop():
   """Rates .3 and .5 stop early nearly always: the share of all their rows is off, the estimate is not."""
   draw = jax.jit(jax.vmap(settling().draw, (None, None, 0)))

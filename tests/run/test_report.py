@@ -18,6 +18,7 @@ import pytest
 from rlx.errors import ConfigError
 from rlx.run import curves, report, style, writers
 
+pytestmark = pytest.mark.figures
 NAN = float('nan')
 ACCURACY = 'eval/held_out/accuracy'
 

@@ -14,7 +14,6 @@ from rlx.errors import ConfigError
 from rlx.run import nonfinite, states, train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
-from tests.cases import cases
 from tests.run.points import ADAM, EVERY, HERE, config_of, stage
 from tests.whole_runs import numbers, run_in
 
@@ -36,7 +35,8 @@ def explore_refine(population=1) -> ConfigDict:
   )
 
 
-@pytest.mark.parametrize(('population', 'devices'), cases([(1, 1), (3, 1), (1, 2)], at_once=[(1, 1)]))
+@pytest.mark.slow
+@pytest.mark.parametrize(('population', 'devices'), [(1, 1), (3, 1), (1, 2)])
 def test_stopped_five_times_it_is_the_same_to_the_bit(tmp_path, population, devices):
   config = explore_refine(population)
   config.mesh.data = devices

@@ -23,6 +23,7 @@ def test_an_evaluation_that_hangs_is_told_with_its_stack(tmp_path, capfd):
   assert '_sleep_in_an_evaluation' in said
 
 
+@pytest.mark.slow
 def test_the_limit_may_change_while_a_run_goes_on(tmp_path):
   config = config_of(('main',), main=stage(steps=4))
   stop = lambda step, row: step == 2

@@ -49,6 +49,7 @@ def assert_same(workdir, whole):
   assert {path.name for path in workdir.iterdir()} == {path.name for path in whole.iterdir()}
 
 
+@pytest.mark.slow
 def test_another_mesh_is_no_other_run(whole, tmp_path, capsys):
   shutil.copytree(whole, tmp_path / 'run')
   assert run(tmp_path / 'run', '--config.mesh.data=2') == launch.EXIT_DONE
@@ -225,8 +226,9 @@ WHERE = {
 }
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize(('where', 'name', 'at', 'error'), [
-    pytest.param(*row, id=what, marks=() if index < 2 else pytest.mark.slow)
+    pytest.param(*row, id=what, marks=() if index < 1 else pytest.mark.slow)
     for index, (what, row) in enumerate(WHERE.items())
 ])
 def test_a_full_disk_is_a_pause(where, name, at, error, whole, tmp_path, capsys):

@@ -115,6 +115,7 @@ def test_a_batch_of_final_goals():
   np.testing.assert_array_equal(batch['rewards'], np.where(there, 0, -1))
 
 
+@pytest.mark.slow
 def test_a_waypoint_is_never_behind_the_goal():
   batch = drawn({'uniform': 1.0}, {'random': 1.0}, waypoint_steps=3)
   places, waypoints, wanted = batch['actions'], batch['waypoint_goals'][:, 0], batch['policy_goals'][:, 0]
