@@ -28,7 +28,8 @@ def install(folder: Path) -> dict[str, str]:
 def sbatch(script: str) -> None:
   text = Path(script).read_text()
   (FOLDER / 'script').write_text(text)
-  subprocess.Popen([sys.executable, __file__, 'job'], start_new_session=True)
+  quiet = {'stdout': subprocess.DEVNULL, 'stderr': subprocess.DEVNULL}
+  subprocess.Popen([sys.executable, __file__, 'job'], start_new_session=True, **quiet)
   print(f'Submitted batch job {JOB}')
 
 
