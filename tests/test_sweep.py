@@ -80,7 +80,8 @@ def test_a_trial_that_was_left_running_is_run_first(tmp_path):
 
   space = {'algorithm.clip_high': sweep.Choice(('0.2', '0.3'))}
   arguments, _ = sweep._parser().parse_known_args(
-      [f'--config={CONFIG}', f'--workdir={tmp_path}', '--sampler=grid', '--trials=1', '--cluster=here']
+      [f'--config={CONFIG}', f'--workdir={tmp_path}', '--sampler=grid', '--trials=1', '--cluster=here',
+       '--metric=eval/held_out/accuracy']
   )
   study = sweep._study(tmp_path, arguments, space)
   trial = study.ask()
