@@ -3,9 +3,9 @@
 Beside it: `rlx init-model` writes a random Hugging Face directory to try things with, `rlx generate` talks to
 one, `rlx evaluate` measures one, or a run, `rlx play` shows what a run's policy does, `rlx report` draws a
 run that is at work, `rlx export` writes what others can load of it, `rlx make-dataset` writes transitions to
-learn from offline, `rlx sweep` makes many runs, `rlx compare` draws their curves, `rlx replay` says where a
-value that is not finite comes from; `rlx list` and `rlx show` say what there is. Each has `--help`, and is a
-module of this folder with a `main(argv)`.
+learn from offline, `rlx launch` sends a run to a cluster, `rlx sweep` makes many runs, `rlx compare` draws
+their curves, `rlx replay` says where a value that is not finite comes from; `rlx list` and `rlx show` say
+what there is. Each has `--help`, and is a module of this folder with a `main(argv)`.
 
 The working folder is on the module path, so that a config can name functions of yours.
 
@@ -36,10 +36,10 @@ from rlx.experiments.commands import (
 
 # Modules of experiments/, whose first line says what they do.
 COMMANDS = (
-    'init-model', 'generate', 'evaluate', 'play', 'report', 'export', 'make-dataset', 'sweep', 'compare',
-    'replay', 'list', 'show',
+    'init-model', 'generate', 'evaluate', 'play', 'report', 'export', 'make-dataset', 'launch', 'sweep',
+    'compare', 'replay', 'list', 'show',
 )
-WITHOUT_JAX = ('list', 'show')
+WITHOUT_JAX = ('launch', 'list', 'show')
 # What the system says of paths that cannot be read or written.
 _OF_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 
@@ -104,7 +104,8 @@ def _command(argv: list[str]) -> int:
 
 
 def _module(command: str) -> str:
-  return f'rlx.experiments.{command.replace("-", "_")}'
+  name = 'submit' if command == 'launch' else command.replace('-', '_')  # this module is launch
+  return f'rlx.experiments.{name}'
 
 
 def _line_to_complete() -> list[str]:
@@ -117,6 +118,14 @@ def _line_to_complete() -> list[str]:
 
 
 def _train(argv: list[str]) -> int:
+  arguments, rest = _options(argv)
+  if arguments.distributed and not arguments.dry_run:
+    return peers.supervised(lambda: _join_and_run(arguments, rest, argv))
+  return _load_and_run(arguments, rest, argv)
+
+
+def _options(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+  """What a run is told, and `--config.key=value` as they stand."""
   parser = _parser()
   parser.complete()
   arguments, rest = parser.parse_known_args(argv)
@@ -125,9 +134,18 @@ def _train(argv: list[str]) -> int:
   if not arguments.config:
     raise CommandError('--config=NAME is missing: what to train; see rlx --help and rlx list configs')
   peers.check(arguments)
-  if arguments.distributed and not arguments.dry_run:
-    return peers.supervised(lambda: _join_and_run(arguments, rest, argv))
-  return _load_and_run(arguments, rest, argv)
+  return arguments, rest
+
+
+def checked(argv: list[str]) -> argparse.Namespace:
+  """The options of a run, whose config is there and has what is set of it.
+
+  Raises:
+    CommandError, ConfigError: the run would not begin; it may still be told by `build` that it cannot.
+  """
+  arguments, rest = _options(argv)
+  _config(arguments, rest)
+  return arguments
 
 
 def _join_and_run(arguments, rest, argv) -> int:
@@ -136,12 +154,16 @@ def _join_and_run(arguments, rest, argv) -> int:
 
 
 def _load_and_run(arguments, rest, argv) -> int:
+  return _run(arguments, _config(arguments, rest), argv)
+
+
+def _config(arguments, rest):
   from rlx import config as configs
 
   config = configs.load(arguments.config)
   for path, text in look.overrides(rest):
     configs.override(config, path, text)
-  return _run(arguments, config, argv)
+  return config
 
 
 def _run(arguments, config, argv) -> int:

@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Callable, Iterator
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -62,7 +63,9 @@ def joined(arguments: argparse.Namespace) -> Iterator[None]:
   given = (arguments.coordinator, arguments.num_processes, arguments.process_id)
   jax.config.update('jax_enable_preemption_service', False)  # signals are ours: `train.stop_signals`
   try:
-    jax.distributed.initialize(*given, heartbeat_timeout_seconds=arguments.heartbeat_seconds)
+    jax.distributed.initialize(
+        *given, local_device_ids=_own_devices(), heartbeat_timeout_seconds=arguments.heartbeat_seconds
+    )
   except (ValueError, RuntimeError) as error:
     raise ConfigError(
         f'--distributed: {error}; under Slurm, Open MPI, Kubernetes and on TPU pods processes find each '
@@ -73,6 +76,18 @@ def joined(arguments: argparse.Namespace) -> Iterator[None]:
   except jax.errors.JaxRuntimeError:
     time.sleep(arguments.heartbeat_seconds + _SPARE_SECONDS)  # where another one died, this is aborted here
     raise
+
+
+def _own_devices() -> list[int] | None:
+  """What JAX is told of the devices that are this process's: nothing in particular, [], are all of the host.
+
+  Under Slurm and Open MPI it would take one alone, that of the process's number on its host. Where a host has
+  several processes, it may.
+  """
+  environ = os.environ
+  of_each_host = environ.get('SLURM_STEP_TASKS_PER_NODE') or environ.get('OMPI_COMM_WORLD_LOCAL_SIZE') or '1'
+  alone = re.fullmatch(r'1(\(x\d+\))?', of_each_host)
+  return [] if alone and 'JAX_LOCAL_DEVICE_IDS' not in environ else None
 
 
 def supervised(run: Callable[[], int]) -> int:

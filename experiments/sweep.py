@@ -4,12 +4,13 @@
         --space.optimizer.learning_rate=3e-4..3e-3:log --space.algorithm.clip_high=0.2,0.28
 
 Optuna chooses the values and keeps what came of them in a journal file; submitit runs the trials, on this
-machine or as Slurm jobs, by the same code. A trial is the run `rlx --config ...` in its own directory, so one
-that was stopped goes on where it was: start the same command again. Seeds belong into the config
+machine or as arrays of Slurm jobs, by the same code; one that runs out of time is sent again
+(docs/guides/launch.md). A trial is the run `rlx --config ...` in its own directory, so one that was stopped
+goes on where it was: start the same command again. Seeds belong into the config
 (`--config.population.size=5` is five of them in one program; the metric is then their median).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import csv
 import dataclasses
 import itertools
@@ -19,6 +20,7 @@ from pathlib import Path
 import statistics
 import time
 
+from rlx.experiments import jobs
 from rlx.experiments.commands import EXIT_DONE, EXIT_REQUEUE, CommandError, Parser, natural, positive
 from rlx.experiments.launch import main as launch
 
@@ -50,44 +52,17 @@ class Range:
     return repr(trial.suggest_float(name, float(self.low), float(self.high), log=self.log))
 
 
-class Trial:
-  """What a job does: one run, from the beginning or from where it was stopped."""
+@dataclasses.dataclass(frozen=True)
+class Ended:
+  """A trial that has ended in this process."""
 
-  def __call__(self, argv: Sequence[str]) -> None:
-    code = launch([*argv])
-    if code == EXIT_REQUEUE:
-      raise InterruptedError('the run was stopped and saved; the same sweep goes on with it')
-    if code != EXIT_DONE:
-      raise RuntimeError(f'rlx {" ".join(argv)} ended with exit code {code}')
+  error: Exception | None
 
-  def checkpoint(self, argv: Sequence[str]):
-    """Asked by submitit when a job is preempted or its time is over: the same again, as a new job."""
-    from submitit.helpers import DelayedSubmission
+  def done(self) -> bool:
+    return True
 
-    return DelayedSubmission(self, argv)
-
-
-class Here:
-  """Runs a trial when it is submitted, in this process."""
-
-  @dataclasses.dataclass(frozen=True)
-  class Job:
-    """A trial that has ended."""
-
-    error: Exception | None
-
-    def done(self) -> bool:
-      return True
-
-    def exception(self) -> Exception | None:
-      return self.error
-
-  def submit(self, trial: Trial, argv: Sequence[str]) -> 'Here.Job':
-    try:
-      trial(argv)
-    except Exception as error:  # whatever it is, it is the end of this trial and not of the sweep
-      return self.Job(error)
-    return self.Job(None)
+  def exception(self) -> Exception | None:
+    return self.error
 
 
 def main(argv: list[str]) -> int:
@@ -96,7 +71,8 @@ def main(argv: list[str]) -> int:
   parser.complete()
   arguments, rest = parser.parse_known_args(argv)
   space = {name: parse_space(name, text) for name, text in _with_prefix(rest, '--space.')}
-  overrides = [x for x in rest if not x.startswith('--space.')]
+  slurm = [x for x in rest if x.startswith(jobs.SLURM)]
+  overrides = [x for x in rest if not x.startswith(('--space.', jobs.SLURM))]
   if not space:
     raise CommandError('nothing to sweep over; add a range, like --space.algorithm.clip_high=0.2,0.28')
   arguments.metric = arguments.metric or _headline(arguments.config)
@@ -104,7 +80,11 @@ def main(argv: list[str]) -> int:
   workdir = Path(arguments.workdir)
   workdir.mkdir(parents=True, exist_ok=True)
   study = _study(workdir, arguments, space)
-  _sweep(study, workdir, arguments, space, overrides)
+  try:
+    _sweep(study, workdir, arguments, space, overrides, _submitter(workdir, arguments, slurm))
+  except InterruptedError as stopped:
+    print(stopped)
+    return EXIT_REQUEUE
   print((workdir / FACTORS).read_text())
   return EXIT_DONE
 
@@ -180,17 +160,18 @@ def _study(workdir, arguments, space):
   return study
 
 
-def _sweep(study, workdir, arguments, space, overrides) -> None:
+def _sweep(study, workdir, arguments, space, overrides, submit: Callable[[list], list]) -> None:
   """Keeps so many trials running until all are done; those that a stopped sweep left behind come first."""
   import optuna
 
-  state, executor = optuna.trial.TrialState, _executor(workdir, arguments)
+  state = optuna.trial.TrialState
   num_trials = arguments.trials
   if arguments.sampler == 'grid':
     num_trials = min(num_trials, math.prod(len(x.values) for x in space.values()))
   begun = lambda: sum(t.state != state.WAITING for t in study.get_trials(deepcopy=False))
   unfinished = [t.number for t in study.get_trials(deepcopy=False, states=(state.RUNNING,))]
-  running = {number: _submit(executor, study.trials[number].user_attrs['argv']) for number in unfinished}
+  left_behind = [study.trials[number].user_attrs['argv'] for number in unfinished]
+  running = dict(zip(unfinished, submit(left_behind), strict=True))
 
   def tell(number, job) -> None:
     error = job.exception()
@@ -204,31 +185,45 @@ def _sweep(study, workdir, arguments, space, overrides) -> None:
   while True:
     for number in [number for number, job in running.items() if job.done()]:
       tell(number, running.pop(number))
-    while len(running) < arguments.jobs and begun() < num_trials:
+    fresh = {}
+    while len(running) + len(fresh) < arguments.jobs and begun() < num_trials:
       trial = study.ask()
       values = [f'--config.{name}={x.suggest(trial, name)}' for name, x in space.items()]
       directory = workdir / 'trials' / f'{trial.number:04d}'
       argv = [f'--config={arguments.config}', f'--workdir={directory}', '--quiet', *overrides, *values]
       trial.set_user_attr('argv', argv)
-      running[trial.number] = _submit(executor, argv)
+      fresh[trial.number] = argv
+    running |= zip(fresh, submit([*fresh.values()]), strict=True)
     if not running:
       break
     time.sleep(_POLL_SECONDS)
   _write_tables(study, workdir, arguments.metric, space)
 
 
-def _executor(workdir, arguments):
+def _submitter(workdir: Path, arguments, slurm: Sequence[str]) -> Callable[[list], list]:
+  """What begins trials, all that are given at a time together: `argvs -> jobs`."""
   if arguments.cluster == 'here':
-    return Here()
-  import submitit
+    if slurm or arguments.nodes > 1 or arguments.gpus or arguments.setup:
+      raise CommandError('--nodes, --gpus, --setup and --slurm are for --cluster=local and --cluster=slurm')
+    return lambda argvs: [_here(argv) for argv in argvs]
+  executor = jobs.executor(arguments, workdir / 'jobs', slurm, name='rlx-sweep')
+  return lambda argvs: jobs.submit(executor, argvs, arguments=arguments)
 
-  executor = submitit.AutoExecutor(folder=workdir / 'jobs', cluster=arguments.cluster)
-  executor.update_parameters(timeout_min=arguments.timeout_minutes, name='rlx-sweep')
-  return executor
 
+def _here(argv: Sequence[str]) -> Ended:
+  """Runs a trial in this process.
 
-def _submit(executor, argv):
-  return executor.submit(Trial(), argv)
+  Raises:
+    InterruptedError: it was stopped, and goes on when it is run again.
+  """
+  try:
+    code = launch([*argv])
+  except Exception as error:  # whatever it is, it is the end of this trial and not of the sweep
+    return Ended(error)
+  if code == EXIT_REQUEUE:
+    raise InterruptedError('the trial was stopped and saved; the same sweep goes on with it')
+  failed = RuntimeError(f'rlx {" ".join(argv)} ended with exit code {code}')
+  return Ended(None if code == EXIT_DONE else failed)
 
 
 def _metric(workdir: Path, name: str) -> float:
@@ -275,7 +270,7 @@ def _levels(trials, name: str, values: Choice | Range):
 
 def _parser() -> Parser:
   parser = Parser(
-      prog='rlx sweep', free=('--config.', '--space.'),
+      prog='rlx sweep', free=('--config.', '--space.', jobs.SLURM),
       description='Runs a config with many values: --space.KEY=0.2,0.28 or 0.0..0.1 or 1e-4..1e-2:log. Any '
       'value that is the same for all is set by --config.KEY=VALUE.',
   )
@@ -291,5 +286,5 @@ def _parser() -> Parser:
       '--cluster', choices=('local', 'slurm', 'here'), default='local',
       help='where trials run: in processes on this machine, as Slurm jobs, or in this process',
   )
-  parser.add_argument('--timeout_minutes', type=positive, default=24 * 60, help='of a job; it is sent again')
+  jobs.add_options(parser)
   return parser

@@ -316,6 +316,39 @@ def say_what_does_not_divide(num_rows: int, num_shards: int) -> None:
     )
 
 
+class InPlace:
+  """A compiled function of a tree, whose arrays stay where they were: left to itself, the compiler may put
+  them elsewhere. Then a donated array is copied, and another program runs from there on than in a run that
+  is resumed.
+  """
+
+  def __init__(self, function: Callable, out: Callable[[Any], Any], **options):
+    """Nothing is compiled yet.
+
+    Args:
+      function: of a tree of arrays, and of whatever else.
+      out: the places of what it returns, None for any, from those of the tree.
+      options: of `jax.jit`.
+    """
+    self._function, self._out, self._options = function, out, options
+    self._jitted: dict[Any, Callable] = {}
+
+  def __call__(self, tree: Any, *rest: Any) -> Any:
+    return self._at(tree)(tree, *rest)
+
+  def trace(self, tree: Any, *rest: Any) -> Any:
+    """As `jax.jit(..).trace`; shapes may have their shardings."""
+    return self._at(tree).trace(tree, *rest)
+
+  def _at(self, tree: Any) -> Callable:
+    leaves, structure = jax.tree.flatten(tree)
+    places = tuple(getattr(leaf, 'sharding', None) for leaf in leaves)
+    if (places, structure) not in self._jitted:
+      known = {} if None in places else {'out_shardings': self._out(structure.unflatten(places))}
+      self._jitted[places, structure] = jax.jit(self._function, **known, **self._options)
+    return self._jitted[places, structure]
+
+
 def bytes_per_device(tree: Any, places: Any) -> int:
   """The largest number of bytes that any device holds of a tree of arrays or shapes at their shardings."""
   placed = zip(jax.tree.leaves(tree), jax.tree.leaves(places), strict=True)

@@ -47,10 +47,10 @@ class SplitStep:
     _check(step.rollout, lag, sampling)
     self.seconds = 0.0
     self._step, self._lag, self._on_host, self._sampling, self._axes = step, lag, on_host, sampling, axes
-    self._sample = jax.jit(self._versioned)
+    self._sample = sharding.InPlace(self._versioned, lambda places: (None, places.world))
     self._score = jax.jit(step.scored)
     self._annotate = jax.jit(step.annotate)
-    self._learn = jax.jit(step.learn, donate_argnums=0)
+    self._learn = sharding.InPlace(step.learn, lambda places: (places, None), donate_argnums=0)
 
   def __call__(
       self, state: State, data: Any = None, frozen: Models = NO_MODELS
@@ -101,9 +101,9 @@ class SplitStep:
   def trace(self, state: State, data: Any, frozen: Models) -> list:
     """The compiled pieces, traced on abstract values, as if all were on one mesh."""
     sample = self._sample.trace(state, state.step, data, frozen)
-    rows, world = jax.eval_shape(self._sample, state, state.step, data, frozen)
+    rows, _ = jax.eval_shape(self._versioned, state, state.step, data, frozen)
     rows = jax.eval_shape(self._step.scored, state, rows, frozen)
-    return [sample, self._learn.trace(state.replace(world=world), rows, data, frozen)]
+    return [sample, self._learn.trace(state, rows, data, frozen)]
 
   def _versioned(self, state: State, version: jax.Array, data: Any, frozen: Models) -> tuple[Rows, World]:
     """What the rollout draws; rows of tokens with the train step of the weights that drew them."""

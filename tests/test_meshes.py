@@ -16,10 +16,17 @@ from rlx import sharding
 from rlx.engine import packing as packings
 from rlx.engine import sample as engine
 from rlx.engine import slots as queues
+from rlx.engine import stepwise
 from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
+from rlx.engine.speaker import Scoring, Speaker
+from rlx.envs.text import Task
+from rlx.models import latent
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import AXES, TransformerConfig
+from rlx.rollout import latent as latents
+from rlx.rollout import tree
+from rlx.rollout.partial import partial_completions
 from rlx.run import costs
 
 LLAMA = LanguageModel(TransformerConfig(
@@ -243,3 +250,155 @@ def test_what_does_not_divide_is_said(caplog):
   assert [record.message for record in caplog.records] == [
       'rows: 30 do not divide over the 8 devices of data x fsdp, some of which will idle; nearest: 24 or 32'
   ]
+
+
+# --- rollouts that are not `sample.sample` ------------------------------------------------------------------
+
+WAITING = dataclasses.replace(ENDLESS, eos_ids=(5, 6, 7, 8), sampler='inverse_cdf')
+
+
+def numbered_prompts():
+  def sample(key, num, held_out):
+    del held_out
+    tokens = jax.random.randint(key, (num, PROMPT), 9, LLAMA.vocab_size)
+    return {'prompts': tokens, 'prompt_lengths': jnp.full(num, PROMPT, jnp.int32)}
+
+  return Task(alphabet='', prompt_columns=PROMPT, answer_columns=1, sample=sample, verify=None)
+
+
+def speaker(model, decoding):
+  return Speaker(model=model, decoding=decoding, scoring=Scoring(chunk_tokens=64, packing=None))
+
+
+def in_pieces(model, decoding):
+  rollout = partial_completions(
+      numbered_prompts(), speaker(model, decoding), batch_size=ROWS, group_size=GROUP, num_slots=SLOTS,
+      unfinished_groups=8, max_age=2,
+  )
+  return rollout, lambda params, world: rollout.draw({'policy': params}, world, jax.random.key(4))
+
+
+def branching(model, decoding):
+  rollout = tree.segments(
+      numbered_prompts(), speaker(model, decoding), batch_size=ROWS, group_size=GROUP, segment_tokens=4,
+      first_branches=2, branching=2, uncertainty=0.5, repeated_tokens=0, least_logprob=-100.0,
+  )
+  return lambda params: rollout({'policy': params}, {}, jax.random.key(4))[0]
+
+
+def thinking(model, decoding):
+  prompts = jnp.full((ROWS // GROUP, PROMPT), 3, jnp.int32)
+  return lambda params: latents.sample(
+      params, model, prompts, jnp.full(ROWS // GROUP, PROMPT), jax.random.key(4), group_size=GROUP,
+      decoding=decoding, answer_id=9, greedy=False,
+  )
+
+
+def in_two_voices(model, decoding):
+  """Of the policy and its own weights once more, split as the others are."""
+  prompts = jnp.full((ROWS // GROUP, PROMPT), 3, jnp.int32)
+
+  def mix(models, hidden, column):
+    at = lambda name: engine.adjusted_logits(models[name], model, decoding, hidden[name], column)
+    return (at('one') + at('other')) / 2
+
+  return lambda params: stepwise.together(
+      {'one': params, 'other': params}, {'one': model, 'other': model}, prompts,
+      jnp.full(ROWS // GROUP, PROMPT), jax.random.key(4), mix, group_size=GROUP, decoding=decoding,
+      greedy=False,
+  )
+
+
+def replayed(model, decoding):
+  def program(params):
+    batch = {**rows_of(model), 'action_mask': jnp.ones((ROWS, PROMPT + decoding.max_tokens), bool)}
+    return engine.replay(params, model, batch, group_size=GROUP, decoding=decoding, num_slots=SLOTS)
+
+  return program
+
+
+OTHERS = {
+    'in pieces': lambda *how: functools.partial(_first_pieces, *how), 'branching': branching,
+    'thinking': thinking, 'in two voices': in_two_voices, 'replayed': replayed,
+}
+
+
+def _first_pieces(model, decoding, params):
+  rollout, draw = in_pieces(model, decoding)
+  return draw(params, rollout.begin(jax.random.key(3)))
+
+
+def params_of(name, model):
+  decoder = model.init(jax.random.key(0))
+  return latent.init(jax.random.key(1), decoder, r_min=0.9, r_max=0.99) if name == 'thinking' else decoder
+
+
+@functools.cache
+def costs_of_other(name, sizes):
+  mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+  params = jax.eval_shape(lambda: params_of(name, LLAMA))
+  with jax.set_mesh(mesh):
+    program = jax.jit(OTHERS[name](LLAMA, ENDLESS), in_shardings=(sharding.shardings(params, mesh, AXES),))
+    compiled = program.lower(params).compile()
+  return costs.read(compiled.as_text(), trips=lambda loop: ENDLESS.max_tokens)
+
+
+@pytest.mark.parametrize('sizes', [(1, 8, 1), pytest.param((2, 2, 2), marks=pytest.mark.slow)])
+@pytest.mark.parametrize('name', [
+    pytest.param(name, marks=[] if name == 'in two voices' else [pytest.mark.slow]) for name in OTHERS
+])
+def test_other_rollouts_share_their_work(name, sizes):
+  alone, shared = costs_of_other(name, (1, 1, 1)), costs_of_other(name, sizes)
+  assert shared.flops <= TOLERANCE * alone.flops / 8
+  of_weights = ('all_gather', 'reduce_scatter', 'psum')
+  others = [
+      x for x in shared.collectives
+      if axes_of(x, sizes) & set(sharding.ROWS) and not x.op_name.rstrip(')').endswith(of_weights)
+  ]
+  # A pool of half as many rows again is dealt out and sorted in each step: tokens, log-probs, versions.
+  arrays = 8 if name == 'in pieces' else 1
+  assert sum(x.num_bytes for x in others) < 4 * ROWS * (PROMPT + ENDLESS.max_tokens) * arrays
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('sizes', [(2, 4, 1), (3, 1, 1)])  # the second does not divide
+@pytest.mark.parametrize('name', [name for name in OTHERS if name != 'in pieces'])
+def test_other_rollouts_say_the_same_on_a_mesh(name, sizes):
+  model = LLAMA.replace(num_layers=1)
+  params = params_of(name, model)
+  alone = jax.jit(OTHERS[name](model, WAITING))(params)
+  mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+  with jax.set_mesh(mesh):
+    there = jax.device_put(params, sharding.shardings(params, mesh, AXES))
+    together = jax.jit(OTHERS[name](model, WAITING))(there)
+  jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4), together, alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('sizes', [(2, 4, 1), (3, 1, 1)])
+def test_groups_that_took_several_steps_say_the_same_on_a_mesh(sizes):
+  """Which groups are whole in a step is for the shards to find; each says what it says on one device."""
+  model = LLAMA.replace(num_layers=1)
+  params, (rollout, draw) = params_of('in pieces', model), in_pieces(model, WAITING)
+
+  def history(params):
+    program, world, said = jax.jit(draw), rollout.begin(jax.random.key(3)), {}
+    for _ in range(4):
+      first = int(world['step']) == 0
+      before = np.arange(8) if first else np.asarray(world['pool'].number)
+      batch, world = program(params, world)
+      drawn = np.arange(int(world['drawn']) - ROWS // GROUP, int(world['drawn']))
+      kept = set(np.asarray(world['pool'].number).tolist())
+      whole = [n for n in (*before.tolist(), *drawn.tolist()) if n not in kept]
+      tokens = np.asarray(batch['tokens']).reshape(ROWS // GROUP, GROUP, -1)
+      said |= dict(zip(whole, tokens, strict=True))
+    return said
+
+  alone = history(params)
+  mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+  with jax.set_mesh(mesh):
+    together = history(jax.device_put(params, sharding.shardings(params, mesh, AXES)))
+  common = alone.keys() & together.keys()
+  assert len(alone) == len(together) == 4 * ROWS // GROUP and len(common) > 3 * ROWS // GROUP
+  differ = sum((alone[number] != together[number]).any(axis=1).sum() for number in common)
+  assert differ <= 1  # of 200 rows: what was interrupted is read anew, and a draw may lie on the very edge

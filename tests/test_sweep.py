@@ -80,7 +80,8 @@ def test_a_trial_that_was_left_running_is_run_first(tmp_path):
 
   space = {'algorithm.clip_high': sweep.Choice(('0.2', '0.3'))}
   arguments, _ = sweep._parser().parse_known_args(
-      [f'--config={CONFIG}', f'--workdir={tmp_path}', '--sampler=grid', '--trials=1', '--cluster=here']
+      [f'--config={CONFIG}', f'--workdir={tmp_path}', '--sampler=grid', '--trials=1', '--cluster=here',
+       '--metric=eval/held_out/accuracy']
   )
   study = sweep._study(tmp_path, arguments, space)
   trial = study.ask()
@@ -90,7 +91,8 @@ def test_a_trial_that_was_left_running_is_run_first(tmp_path):
       f'--config={CONFIG}', f'--workdir={tmp_path}/trials/0000', '--quiet', *overrides,
       f'--config.algorithm.clip_high={value}',
   ])
-  sweep._sweep(sweep._study(tmp_path, arguments, space), tmp_path, arguments, space, overrides)
+  submit = sweep._submitter(tmp_path, arguments, [])
+  sweep._sweep(sweep._study(tmp_path, arguments, space), tmp_path, arguments, space, overrides, submit)
   trials = sweep._study(tmp_path, arguments, space).trials
   assert trials[0].state == optuna.trial.TrialState.COMPLETE
   assert all(t.state == optuna.trial.TrialState.WAITING for t in trials[1:])

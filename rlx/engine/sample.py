@@ -8,7 +8,9 @@ The sampler and the scorer go through the same `Decoding.adjust`, so that under 
 `sampler_logprobs` and the log-probs of training are of the same (filtered, renormalised) distribution.
 """
 
+from collections.abc import Callable
 import functools
+from typing import Any
 
 import chex
 import jax
@@ -118,12 +120,8 @@ def _decode_on_shards(
     params, model, prompts, prompt_lengths, keys, budgets, *, group_size, decoding, num_slots, speculation,
     prompt_of_row,
 ):
-  """Tokens and log-probs [B, max_tokens] and columns [B]; each shard of devices decodes its own rows.
-
-  A prompt's group stays together where the prompts can be dealt out; else it is cut into equal pieces, and if
-  there are none either, rows are filled up.
-  """
-  num_rows, num_shards = keys.shape[0], sharding.row_shards()
+  """Tokens and log-probs [B, max_tokens] and columns [B]; each shard of devices decodes its own rows."""
+  num_shards = sharding.row_shards()
   how = {'model': model, 'decoding': decoding}
   if num_slots:
     part = lambda number: -(-number // num_shards)
@@ -132,14 +130,47 @@ def _decode_on_shards(
     decode = functools.partial(_decode_in_slots, num_slots=part(num_slots), speculation=speculation, **how)
   else:
     decode = functools.partial(_decode_together, **how)
-  if num_shards == 1:
-    given = {'prompt_of_row': prompt_of_row} if num_slots else {}
+  if prompt_of_row is not None and num_shards == 1:
+    decode = functools.partial(decode, prompt_of_row=prompt_of_row)
     return decode(
         params, prompts=prompts, prompt_lengths=prompt_lengths, keys=keys, budgets=budgets,
-        group_size=group_size, **given,
+        group_size=group_size,
     )
   if prompt_of_row is not None:
     prompts, prompt_lengths, group_size = prompts[prompt_of_row], prompt_lengths[prompt_of_row], 1
+  return over_groups(
+      lambda params, prompts, lengths, rows, size: decode(
+          params, prompts=prompts, prompt_lengths=lengths, group_size=size, **rows
+      ),
+      params, prompts, prompt_lengths, {'keys': keys, 'budgets': budgets}, group_size=group_size,
+      axes=model.axes, dtype=model.dtype,
+  )
+
+
+def over_groups(
+    decode: Callable, params: Any, prompts: jax.Array, prompt_lengths: jax.Array, rows: Any, *,
+    group_size: int, axes: sharding.Axes, dtype: Any,
+) -> Any:
+  """What becomes of rows; each shard of devices decodes its own, behind the prompts that they stand behind.
+
+  A prompt's group stays together where the prompts can be dealt out; else it is cut into equal pieces, and if
+  there are none either, rows are filled up.
+
+  Args:
+    decode: `(params, prompts [p, Tp], prompt_lengths [p], rows, group_size) -> arrays [p * group_size, ...]`.
+    params: of the policy, or of several models.
+    prompts: [P, Tp] int32.
+    prompt_lengths: [P] int32.
+    rows: what each row has for itself, arrays [B, ...].
+    group_size: rows a prompt.
+    axes: as for `sharding.over_rows`.
+    dtype: likewise.
+  Returns:
+    Arrays [B, ...].
+  """
+  num_rows, num_shards = prompts.shape[0] * group_size, sharding.row_shards()
+  if num_shards == 1:
+    return decode(params, prompts, prompt_lengths, rows, group_size)
   sizes = [size for size in range(group_size, 0, -1) if group_size % size == 0]
   divides = lambda size: num_rows % (size * num_shards) == 0
   size = next((size for size in sizes if divides(size)), group_size)
@@ -147,13 +178,13 @@ def _decode_on_shards(
   prompt = jnp.repeat(jnp.arange(prompts.shape[0]), pieces)
   prompt, row = (jnp.pad(x, (0, more), mode='edge') for x, more in (
       (prompt, missing), (jnp.arange(num_rows), missing * size)))
-  rows = {
-      'prompts': prompts[prompt], 'prompt_lengths': prompt_lengths[prompt], 'keys': keys[row],
-      'budgets': jnp.where(jnp.arange(row.size) < num_rows, budgets[row], 1),
+  given = {
+      'prompts': prompts[prompt], 'lengths': prompt_lengths[prompt],
+      'rows': jax.tree.map(lambda x: x[row], rows),
   }
   out = sharding.over_rows(
-      lambda params, rows: decode(params, group_size=size, **rows), params, rows, axes=model.axes,
-      dtype=model.dtype, streamed=False,
+      lambda params, given: decode(params, given['prompts'], given['lengths'], given['rows'], size),
+      params, given, axes=axes, dtype=dtype, streamed=False,
   )
   return jax.tree.map(lambda x: x[:num_rows], out)
 
@@ -238,22 +269,34 @@ def replay(
   Returns:
     [B, T] float32, zero where `action_mask` is False.
   """
-  params = sharding.gather(params, model.axes)
   forced = window(batch['tokens'], batch['prompt_lengths'], decoding.max_tokens)
-  forced = jnp.concatenate([forced, forced[:1]])
   room = batch['tokens'].shape[1] - decoding.max_tokens
   prompts, lengths = batch['tokens'][::group_size, :room], batch['prompt_lengths'][::group_size]
   prompts = jnp.where(jnp.arange(room)[None] < lengths[:, None], prompts, decoding.pad_id)
+
+  num_slots = -(-num_slots // sharding.row_shards())  # of each shard, as they were sampled
+  queue = functools.partial(_forced, model=model, decoding=decoding, num_slots=num_slots)
+  rows = {'forced': forced, 'budgets': batch['action_mask'].sum(axis=1)}
+  logprobs = over_groups(
+      queue, params, prompts, lengths, rows, group_size=group_size, axes=model.axes, dtype=model.dtype
+  )
+  logprobs = window(logprobs, -batch['prompt_lengths'], batch['tokens'].shape[1])
+  return jnp.where(batch['action_mask'], logprobs, 0)
+
+
+def _forced(params, prompts, lengths, rows, group_size, *, model, decoding, num_slots):
+  """Log-probs [B, max_tokens] of the tokens that are forced on the rows of a queue."""
+  forced = jnp.concatenate([rows['forced'], rows['forced'][:1]])
 
   def draw(params, model, hidden, sequence, count):
     tokens = forced[sequence, count]
     return tokens, _logprobs(adjusted_logits(params, model, decoding, hidden, count), tokens)
 
-  budgets = batch['action_mask'].sum(axis=1)
-  queue = functools.partial(_run_queue, group_size=group_size, decoding=decoding, num_slots=num_slots)
-  _, logprobs, _ = queue(params, model, prompts, lengths, budgets, draw)
-  logprobs = window(logprobs, -batch['prompt_lengths'], batch['tokens'].shape[1])
-  return jnp.where(batch['action_mask'], logprobs, 0)
+  _, logprobs, _ = _run_queue(
+      params, model, prompts, lengths, rows['budgets'], draw, group_size=group_size, decoding=decoding,
+      num_slots=num_slots,
+  )
+  return logprobs
 
 
 def _decode_in_slots(

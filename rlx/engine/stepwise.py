@@ -27,12 +27,12 @@ from rlx.types import Batch, Models
 
 # (state, tokens [B], logits [B, V] that they were drawn from, column []) -> (logits, state, record).
 Advance = Callable[[Any, jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any, Any]]
-# (hidden states [B, D] of each model, column [B]) -> adjusted logits [B, V].
-Mix = Callable[[dict[str, jax.Array], jax.Array], jax.Array]
+# (models, hidden states [B, D] of each, column [B]) -> adjusted logits [B, V].
+Mix = Callable[[Models, dict[str, jax.Array], jax.Array], jax.Array]
 
 
 def run(
-    logits: jax.Array, state: Any, advance: Advance, key: jax.Array, *, decoding: Decoding, greedy: bool
+    logits: jax.Array, state: Any, advance: Advance, keys: jax.Array, *, decoding: Decoding, greedy: bool
 ) -> tuple[jax.Array, jax.Array, Any]:
   """All rows token by token, until the last one has ended.
 
@@ -41,7 +41,7 @@ def run(
     state: what `advance` carries.
     advance: reads token number `column` of every row: adjusted logits of the next one, its state, and what is
       to be recorded of the token that was read, a tree of arrays [B, ...].
-    key: the noise; that of a token is fold_in(fold_in(key, row), column), as in `sample.sample`.
+    keys: [B], the noise of each row; that of a token is fold_in(key, column), as in `sample.sample`.
     decoding: when a row ends, and which sampler draws.
     greedy: take the likeliest tokens, whatever `decoding` says.
   Returns:
@@ -49,7 +49,6 @@ def run(
     for the others, the last column among them.
   """
   num_rows, columns = logits.shape[0], decoding.max_tokens
-  keys = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(num_rows))
   choice = dataclasses.replace(decoding, temperature=0.0) if greedy else decoding
   draw = lambda logits, column: sample.draw(choice, keys, logits, jnp.full(num_rows, column))
   write = lambda array, column, x: jax.lax.dynamic_update_slice_in_dim(array, x[:, None], column, axis=1)
@@ -82,6 +81,11 @@ def run(
     return jax.lax.while_loop(unfinished, step, carry)[-1]
 
 
+def keys_of_rows(key: jax.Array, num: int) -> jax.Array:
+  """[num] keys of the rows of a batch, by their numbers."""
+  return jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(num))
+
+
 def together(
     models: Models,
     decoders: dict[str, LanguageModel],
@@ -102,7 +106,8 @@ def together(
     prompts: [P, Tp] int32, contiguous from column 0.
     prompt_lengths: [P] int32, at least 1.
     key: the noise of the whole batch.
-    mix: the distribution of the next tokens, from what each of `decoders` makes of those before.
+    mix: the distribution of the next tokens, from what each of `decoders` makes of those before. It takes the
+      models from its argument: each shard of devices has them whole.
     group_size: samples a prompt.
     decoding: when a row ends, and which sampler draws; temperature and filters are applied in `mix`.
     greedy: take the likeliest tokens.
@@ -113,13 +118,28 @@ def together(
   """
   for model in decoders.values():
     sample.check_context(model, decoding, prompts.shape[1])
-  models = {name: sharding.gather(models[name], model.axes) for name, model in decoders.items()}
-  lengths = jnp.repeat(prompt_lengths, group_size)
-  num_rows = lengths.shape[0]
+  num_rows = prompts.shape[0] * group_size
+  read = functools.partial(_read_together, decoders=decoders, mix=mix, decoding=decoding, greedy=greedy)
+  tokens, logprobs = sample.over_groups(
+      read, {name: models[name] for name in decoders}, prompts, prompt_lengths,
+      keys_of_rows(key, num_rows), group_size=group_size,
+      axes={name: axis for model in decoders.values() for name, axis in model.axes.items()},
+      dtype=jnp.result_type(*(model.dtype for model in decoders.values())),
+  )
+  lengths, budgets = jnp.repeat(prompt_lengths, group_size), jnp.full(num_rows, decoding.max_tokens)
+  return sample.as_rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding)
+
+
+def _read_together(
+    models, prompts, prompt_lengths, keys, group_size, *, decoders: dict[str, LanguageModel], mix: Mix,
+    decoding, greedy,
+):
+  """Tokens and log-probs [B, max_tokens] of all rows in step."""
+  num_rows = keys.shape[0]
   read = {name: model.forward(models[name], prompts) for name, model in decoders.items()}
   last = lambda x: jnp.take_along_axis(x, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
   hidden = {name: jnp.repeat(last(x), group_size, axis=0) for name, (x, _) in read.items()}
-  logits_at = lambda hidden, column: mix(hidden, jnp.full(num_rows, column))
+  logits_at = lambda hidden, column: mix(models, hidden, jnp.full(num_rows, column))
 
   def advance(caches, tokens, logits, column):
     del logits
@@ -130,11 +150,9 @@ def together(
     hidden, caches = ({name: x[i] for name, x in new.items()} for i in (0, 1))
     return logits_at(hidden, column + 1), caches, ()
 
-  room = lambda model: model.empty_cache(num_rows, decoding.max_tokens)
-  caches = {name: room(model) for name, model in decoders.items()}
-  tokens, logprobs, _ = run(logits_at(hidden, 0), caches, advance, key, decoding=decoding, greedy=greedy)
-  budgets = jnp.full(num_rows, decoding.max_tokens)
-  return sample.as_rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding)
+  caches = {name: model.empty_cache(num_rows, decoding.max_tokens) for name, model in decoders.items()}
+  tokens, logprobs, _ = run(logits_at(hidden, 0), caches, advance, keys, decoding=decoding, greedy=greedy)
+  return tokens, logprobs
 
 
 def predicting(params: Params, model: LanguageModel, batch: Batch, *, decoding: Decoding) -> jax.Array:

@@ -111,7 +111,7 @@ def sample(
     ValueError: prompt and completion do not fit the context of either.
   """
 
-  def capped(hidden: dict[str, jax.Array], column: jax.Array) -> jax.Array:
+  def capped(models: Models, hidden: dict[str, jax.Array], column: jax.Array) -> jax.Array:
     logits = engine.adjusted_logits(
         models['policy'], policy.model, policy.decoding, hidden['policy'], column
     )

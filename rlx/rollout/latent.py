@@ -9,6 +9,8 @@ would have those too, at one pass a token.
 The prompt is read as tokens, and so is what stands behind the start of the answer, that token included.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -97,11 +99,24 @@ def sample(
     ValueError: prompt and completion do not fit the context.
   """
   engine.check_context(model, decoding, prompts.shape[1])
-  params = sharding.gather(params, model.axes)
-  lengths = jnp.repeat(prompt_lengths, group_size)
+  num_rows = prompts.shape[0] * group_size
+  read = functools.partial(_think, model=model, decoding=decoding, answer_id=answer_id, greedy=greedy)
+  tokens, logprobs, (h, thinks) = engine.over_groups(
+      read, params, prompts, prompt_lengths, stepwise.keys_of_rows(key, num_rows), group_size=group_size,
+      axes=model.axes, dtype=model.dtype,
+  )
+  lengths, budgets = jnp.repeat(prompt_lengths, group_size), jnp.full(num_rows, decoding.max_tokens)
+  batch = engine.as_rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding)
+  spread = lambda x: window(x, -lengths, batch['tokens'].shape[1])
+  hybrid = spread(thinks) & batch['action_mask']
+  return {**batch, 'latents': jnp.where(hybrid[..., None], spread(h), 0), 'hybrid': hybrid}
+
+
+def _think(params, prompts, prompt_lengths, keys, group_size, *, model, decoding, answer_id, greedy):
+  """Tokens and log-probs [B, max_tokens] of all rows in step, and what was read with each token."""
   hidden, prompt_kv = model.forward(params, prompts)
   hidden = jnp.take_along_axis(hidden, (prompt_lengths - 1)[:, None, None], axis=1)[:, 0]
-  hidden, num_rows = jnp.repeat(hidden, group_size, axis=0), lengths.shape[0]
+  hidden, num_rows = jnp.repeat(hidden, group_size, axis=0), keys.shape[0]
   logits_at = lambda hidden, column: engine.adjusted_logits(
       params, model, decoding, hidden, jnp.full(num_rows, column)
   )
@@ -116,14 +131,7 @@ def sample(
     return logits_at(hidden, column + 1), (cache, thinks), record
 
   state = (model.empty_cache(num_rows, decoding.max_tokens), jnp.ones(num_rows, bool))
-  tokens, logprobs, (h, thinks) = stepwise.run(
-      logits_at(hidden, 0), state, advance, key, decoding=decoding, greedy=greedy
-  )
-  budgets = jnp.full(num_rows, decoding.max_tokens)
-  batch = engine.as_rows(prompts, lengths, group_size, tokens, logprobs, budgets, decoding)
-  spread = lambda x: window(x, -lengths, batch['tokens'].shape[1])
-  hybrid = spread(thinks) & batch['action_mask']
-  return {**batch, 'latents': jnp.where(hybrid[..., None], spread(h), 0), 'hybrid': hybrid}
+  return stepwise.run(logits_at(hidden, 0), state, advance, keys, decoding=decoding, greedy=greedy)
 
 
 def score(

@@ -101,7 +101,7 @@ def sample(
   check(policy.decoding, top_p)
   decoders = _decoders(policy, past)
 
-  def restricted(hidden: dict[str, jax.Array], column: jax.Array) -> jax.Array:
+  def restricted(models: Models, hidden: dict[str, jax.Array], column: jax.Array) -> jax.Array:
     logits, past_logits = (
         engine.adjusted_logits(models[name], model, policy.decoding, hidden[name], column)
         for name, model in decoders.items()

@@ -90,10 +90,9 @@ def partial_completions(
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     pool, world = _fill(task, world, key, num_groups, unfinished_groups, empty)
-    params = sharding.gather(models['policy'], policy.model.axes)
-    pool = _decode(
-        params, policy, pool, world, num_slots=min(num_slots, pool.counts.size),
-        num_groups=num_groups, unfinished_groups=unfinished_groups, max_age=max_age,
+    pool = _on_shards(
+        models['policy'], policy, pool, world, num_slots=num_slots, num_kept=unfinished_groups,
+        max_age=max_age,
     )
     whole = pool.ended.reshape(-1, group_size).all(axis=1)
     order = jnp.argsort(~whole, stable=True)
@@ -142,31 +141,79 @@ def _fill(task, world, key, num_groups, unfinished_groups, empty) -> tuple[Pool,
   return pool, {**world, 'task': task_world, 'drawn': drawn + num_groups}
 
 
-def _decode(
-    params, policy: Speaker, pool: Pool, world, *, num_slots, num_groups, unfinished_groups, max_age
-) -> Pool:
-  """The rows of the pool, further on: enough groups are whole, and so are all that may not wait."""
-  model, decoding, group_size = policy.model, policy.decoding, pool.counts.size // pool.number.size
-  bank, queue = _queue(params, policy, pool, unfinished_groups * group_size)
+def _on_shards(params, policy: Speaker, pool: Pool, world, *, num_slots, num_kept, max_age) -> Pool:
+  """The rows of the pool, further on: enough groups are whole, and so are all that may not wait.
+
+  Each shard of devices has its part of the groups that were kept, and of the new ones, and goes on until as
+  many of its groups are whole as it has new ones. So which groups are whole depends on the shards; what their
+  rows say does not.
+  """
+  num_shards, group_size = sharding.row_shards(), pool.counts.size // pool.number.size
   sequence_ids = (pool.number[:, None] * group_size + jnp.arange(group_size)[None]).reshape(-1)
   keys = jax.vmap(functools.partial(jax.random.fold_in, world['noise_key']))(sequence_ids)
-  keys = jnp.concatenate([keys, keys[:1]])  # an empty slot draws too, for nothing
+  groups = {'pool': pool, 'keys': keys, 'is_real': jnp.ones(pool.number.shape, bool)}
+  size = lambda x: x.shape[0] // pool.number.size * num_kept  # of the part that was kept
+  parts = {
+      'kept': jax.tree.map(lambda x: x[: size(x)], groups),
+      'new': jax.tree.map(lambda x: x[size(x) :], groups),
+  }
+  parts = {name: _filled_up(part, num_shards) for name, part in parts.items()}
+  decode = functools.partial(
+      _decode, policy=policy, num_slots=-(-num_slots // num_shards), max_age=max_age
+  )
+  model = policy.model
+  out = sharding.over_rows(decode, params, parts, axes=model.axes, dtype=model.dtype, streamed=False)
+  cut = lambda x, old, num: x[: old.shape[0] // pool.number.size * num]
+  kept = jax.tree.map(lambda x, old: cut(x, old, num_kept), out['kept'], pool)
+  new = jax.tree.map(lambda x, old: cut(x, old, pool.number.size - num_kept), out['new'], pool)
+  after = jax.tree.map(lambda *x: jnp.concatenate(x), kept, new)
+  is_new = jnp.arange(policy.decoding.max_tokens)[None] >= pool.counts[:, None]
+  return after._replace(versions=jnp.where(is_new, world['step'], pool.versions))
+
+
+def _filled_up(groups, num_shards: int):
+  """Groups that divide, by copies of the last one behind them, which have ended and do not count."""
+  num = groups['is_real'].size
+  missing = -num % num_shards
+  if not missing:
+    return groups
+
+  def pad(x):
+    each = x.shape[0] // num
+    index = jnp.minimum(jnp.arange(num + missing), num - 1)
+    return x[(index[:, None] * each + jnp.arange(each)[None]).reshape(-1)]
+
+  groups, is_real = jax.tree.map(pad, groups), jnp.arange(num + missing) < num
+  group_size = groups['pool'].ended.size // is_real.size
+  ended = groups['pool'].ended | ~jnp.repeat(is_real, group_size)
+  return {**groups, 'is_real': is_real, 'pool': groups['pool']._replace(ended=ended)}
+
+
+def _decode(params, parts, *, policy: Speaker, num_slots: int, max_age: int) -> dict[str, Pool]:
+  """The rows of a shard's groups, further on, in the parts in which they came."""
+  model, decoding, num_kept = policy.model, policy.decoding, parts['kept']['is_real'].size
+  groups = jax.tree.map(lambda *x: jnp.concatenate(x), parts['kept'], parts['new'])
+  pool, is_real = groups['pool'], groups['is_real']
+  group_size = pool.counts.size // is_real.size
+  bank, queue = _queue(params, policy, pool, num_kept * group_size)
+  keys = jnp.concatenate([groups['keys'], groups['keys'][:1]])  # an empty slot draws too, for nothing
 
   def draw(hidden, sequence, count):
     return engine.draw_tokens(params, model, decoding, keys[sequence], hidden, count)
 
   def is_enough(state: slots.Slots) -> jax.Array:
     whole = state.ended[:-1].reshape(-1, group_size).all(axis=1)
-    return (whole.sum() >= num_groups) & jnp.all(whole | (pool.age < max_age))
+    enough = (whole & is_real).sum() >= parts['new']['is_real'].sum()
+    return enough & jnp.all(whole | (pool.age < max_age))
 
-  begun = slots.begin(model, bank, queue, num_slots=num_slots)
+  begun = slots.begin(model, bank, queue, num_slots=min(num_slots, pool.counts.size))
   end = slots.run(params, model, bank, queue, begun, draw, decoding.is_eos, until=is_enough)
   tokens, logprobs, counts, ended = (x[:-1] for x in (end.tokens, end.logprobs, end.counts, end.ended))
-  is_new = jnp.arange(decoding.max_tokens)[None] >= pool.counts[:, None]
-  return pool._replace(
-      counts=counts, ended=ended, tokens=tokens, logprobs=logprobs,
-      versions=jnp.where(is_new, world['step'], pool.versions),
-  )
+  pool = pool._replace(counts=counts, ended=ended, tokens=tokens, logprobs=logprobs)
+  size = lambda x: x.shape[0] // is_real.size * num_kept
+  return {
+      'kept': jax.tree.map(lambda x: x[: size(x)], pool), 'new': jax.tree.map(lambda x: x[size(x) :], pool)
+  }
 
 
 def _queue(params, policy: Speaker, pool: Pool, num_kept: int) -> tuple[Bank, Queue]:

@@ -86,23 +86,25 @@ def segments(
   stops = functools.partial(
       _is_to_stop, segment_tokens=segment_tokens, repeated_tokens=repeated_tokens, least_logprob=least_logprob
   )
+  grow = functools.partial(
+      _grown, policy=policy, places=counts, num_prompts=num_prompts, segment_tokens=segment_tokens,
+      uncertainty=uncertainty, stops=stops,
+  )
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, sample_key = jax.random.split(key)
     problems, world = task.draw(world, problem_key, num_prompts)
     prompts, lengths = problems['prompts'], problems['prompt_lengths']
     engine.check_context(policy.model, policy.decoding, prompts.shape[1])
-    params = sharding.gather(models['policy'], policy.model.axes)
-    grow = functools.partial(_segment, params, policy, segment_tokens=segment_tokens, stops=stops)
-    state = _plant(params, policy, prompts, lengths, counts[0], segment_tokens)
-    for depth, places in enumerate(counts[1:]):
-      state = grow(state, jax.random.fold_in(sample_key, depth))
-      state = _branch(state, places, num_prompts, segment_tokens, uncertainty)
-    last_key = jax.random.fold_in(sample_key, len(counts) - 1)
-    state = jax.lax.while_loop(
-        lambda state: ~jnp.all(state.done), functools.partial(grow, key=last_key), state
+    grown = sharding.over_rows(
+        grow, models['policy'],
+        {
+            'prompts': prompts, 'lengths': lengths, 'numbers': jnp.arange(num_prompts),
+            'keys': jnp.broadcast_to(sample_key, num_prompts),
+        },
+        axes=policy.model.axes, dtype=policy.model.dtype, streamed=False,
     )
-    rows = _tree_rows(state, prompts, group_size, policy.decoding, segment_tokens)
+    rows = _tree_rows(grown, prompts, lengths, group_size, policy.decoding, segment_tokens)
     return {**columns_of(problems, group_size), **rows}, world
 
   return StatefulRollout(begin=task.begin, draw=rollout, data=task.data)
@@ -122,7 +124,42 @@ class _Growing(NamedTuple):
   entropy: jax.Array  # [R, max_tokens] float32, in nats
   nodes: jax.Array  # [R, segments] int32, number of the node of each segment; -1 for none
   names: jax.Array  # [] int32, how many nodes there are
-  sampled: jax.Array  # [] int32, tokens decoded
+  sampled: jax.Array  # [P] int32, tokens decoded for each prompt
+
+
+def _grown(
+    params, roots, *, policy: Speaker, places: list[int], num_prompts: int, segment_tokens: int,
+    uncertainty: float, stops,
+) -> dict[str, jax.Array]:
+  """The trees of some prompts, decoded together: what their rows say, [P, G, ...].
+
+  Args:
+    params: of the policy.
+    roots: `prompts, lengths` of P prompts, their `numbers` among all, by which noise and nodes are named, and
+      `keys` [P], all the same.
+    policy: samples.
+    places: rows a prompt, segment by segment.
+    num_prompts: of all shards together.
+    segment_tokens: as for `segments`.
+    uncertainty: likewise.
+    stops: which rows stop at the end of a segment.
+  """
+  key, num = roots['keys'][0], roots['prompts'].shape[0]
+  go_on = functools.partial(
+      _segment, params, policy, numbers=roots['numbers'], num_prompts=num_prompts,
+      segment_tokens=segment_tokens, stops=stops,
+  )
+  state = _plant(params, policy, roots['prompts'], roots['lengths'], places[0], segment_tokens)
+  for depth, more in enumerate(places[1:]):
+    state = go_on(state, jax.random.fold_in(key, depth))
+    state = _branch(state, more, num, segment_tokens, uncertainty)
+  last_key = jax.random.fold_in(key, len(places) - 1)
+  state = jax.lax.while_loop(
+      lambda state: ~jnp.all(state.done), functools.partial(go_on, key=last_key), state
+  )
+  said = {name: getattr(state, name) for name in ('tokens', 'logprobs', 'counts', 'nodes')}
+  said = {name: x.reshape(num, -1, *x.shape[1:]) for name, x in said.items()}
+  return {**said, 'sampled': state.sampled}
 
 
 def _plant(params, policy: Speaker, prompts, lengths, branches, segment_tokens) -> _Growing:
@@ -138,24 +175,26 @@ def _plant(params, policy: Speaker, prompts, lengths, branches, segment_tokens) 
       lengths=spread(lengths, 0), counts=jnp.zeros(num_rows, jnp.int32), done=jnp.zeros(num_rows, bool),
       tokens=blank(jnp.int32), logprobs=blank(jnp.float32), entropy=blank(jnp.float32),
       nodes=jnp.full((num_rows, -(-max_tokens // segment_tokens)), -1, jnp.int32),
-      names=jnp.int32(0), sampled=jnp.int32(0),
+      names=jnp.int32(0), sampled=jnp.zeros(prompts.shape[0], jnp.int32),
   )
 
 
 def _segment(
-    params, policy: Speaker, state: _Growing, key: Key, *, segment_tokens: int, stops
+    params, policy: Speaker, state: _Growing, key: Key, *, numbers, num_prompts: int, segment_tokens: int,
+    stops,
 ) -> _Growing:
   """One more segment of all rows that go on; then some are stopped."""
   model, decoding = policy.model, policy.decoding
-  rows = jnp.arange(state.counts.shape[0])
-  keys = jax.vmap(functools.partial(jax.random.fold_in, key))(rows)
+  num, each = state.counts.shape[0], state.counts.shape[0] // numbers.shape[0]
+  rows, among_all = jnp.arange(num), (numbers[:, None] * each + jnp.arange(each)[None]).reshape(-1)
+  keys = jax.vmap(functools.partial(jax.random.fold_in, key))(among_all)
   limits = jnp.minimum((state.counts // segment_tokens + 1) * segment_tokens, decoding.max_tokens)
   live = ~state.done
   place = jnp.where(live, state.counts // segment_tokens, state.nodes.shape[1])
   state = state._replace(
       begun=jnp.where(live[:, None], state.hidden, state.begun),
-      nodes=state.nodes.at[rows, place].set(state.names + rows, mode='drop'),
-      names=state.names + rows.size,
+      nodes=state.nodes.at[rows, place].set(state.names + among_all, mode='drop'),
+      names=state.names + num_prompts * each,
   )
 
   def step(state: _Growing) -> _Growing:
@@ -175,7 +214,7 @@ def _segment(
         tokens=write(state.tokens, tokens),
         logprobs=write(state.logprobs, logprobs),
         entropy=write(state.entropy, _entropy(adjusted)),
-        sampled=state.sampled + going.sum(),
+        sampled=state.sampled + going.reshape(-1, each).sum(axis=1),
     )
 
   unfinished = lambda state: jnp.any(~state.done & (state.counts < limits))
@@ -251,24 +290,26 @@ def _sources(done, entropy, *, num, uncertainty):
   return jnp.stack([jnp.asarray(x, jnp.int32) for x in sources])
 
 
-def _tree_rows(state: _Growing, prompts, group_size, decoding, segment_tokens) -> Batch:
+def _tree_rows(grown, prompts, lengths, group_size, decoding, segment_tokens) -> Batch:
   """Standard rows, and the node of each of their tokens."""
-  batch = engine.as_rows(
-      prompts, state.lengths, group_size, state.tokens, state.logprobs, state.counts, decoding
+  tokens, logprobs, counts, nodes = (
+      grown[name].reshape(-1, *grown[name].shape[2:]) for name in ('tokens', 'logprobs', 'counts', 'nodes')
   )
+  lengths = jnp.repeat(lengths, group_size)
+  batch = engine.as_rows(prompts, lengths, group_size, tokens, logprobs, counts, decoding)
   length = batch['tokens'].shape[1]
   segment = (jnp.arange(decoding.max_tokens) // segment_tokens)[None]
-  spread = lambda x: window(jnp.broadcast_to(x, state.tokens.shape), -state.lengths, length)
+  spread = lambda x: window(jnp.broadcast_to(x, tokens.shape), -lengths, length)
   index = spread(segment)
   pick = lambda offset: jnp.where(
       batch['action_mask'] & (index + offset >= 0),
-      jnp.take_along_axis(state.nodes, jnp.maximum(index + offset, 0), axis=1), -1,
+      jnp.take_along_axis(nodes, jnp.maximum(index + offset, 0), axis=1), -1,
   )
   return {
       **batch,
       'nodes': pick(0),
       'parents': pick(-1),
-      'tokens/sampled': jnp.full(state.counts.shape, state.sampled, jnp.float32),
+      'tokens/sampled': jnp.full(counts.shape, grown['sampled'].sum(), jnp.float32),
   }
 
 

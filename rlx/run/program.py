@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import jax
 
-from rlx import processes, step
+from rlx import processes, sharding, step
 from rlx.data.stream import Streamed
 from rlx.errors import ConfigError
 from rlx.rewards.host import OnHost
@@ -49,7 +49,8 @@ class Compiled:
 
   def __init__(self, train_step: Step, *, num_steps: int, population: int, samples: int):
     program = step.repeat(train_step, num_steps)
-    self._dispatch = jax.jit(over_members(program, population), donate_argnums=0)
+    stay = lambda places: (places, None)
+    self._dispatch = sharding.InPlace(over_members(program, population), stay, donate_argnums=0)
     collect = over_members(train_step.collect, population)
     member = (lambda rows: jax.tree.map(lambda a: a[0], rows)) if population > 1 else lambda rows: rows
     self._collect = jax.jit(
@@ -62,9 +63,8 @@ class Compiled:
 
   def dispatch(self, state: State, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
     """As `Program`."""
-    light, places = _light(state), _places(state)
-    after, metrics = self._dispatch(light, data, dict(frozen))
-    return _with_luggage(jax.device_put(after, places), state), metrics
+    after, metrics = self._dispatch(_light(state), data, dict(frozen))
+    return _with_luggage(after, state), metrics
 
   def collect(self, state: State, data: Any, frozen: Models) -> tuple[Rows, Mapping[str, list]]:
     """As `Program`."""
@@ -105,9 +105,8 @@ class Split:
 
   def dispatch(self, state: State, data: Any, frozen: Models = NO_MODELS) -> tuple[State, Metrics]:
     """As `Program`."""
-    light, places = _light(state), _places(state)
-    after, metrics = self._pieces.repeat(light, data, self._num_steps, frozen=frozen)
-    return _with_luggage(jax.device_put(after, places), state), metrics
+    after, metrics = self._pieces.repeat(_light(state), data, self._num_steps, frozen=frozen)
+    return _with_luggage(after, state), metrics
 
   def collect(self, state: State, data: Any, frozen: Models) -> tuple[Rows, Mapping[str, list]]:
     """As `Program`."""
@@ -147,12 +146,6 @@ def over_members(function: Callable, population: int, axes: tuple = (0, None, No
 def _light(state: State) -> State:
   """The state without what only passes through the stage: programs do not depend on it."""
   return state.replace(carried={}, parked={})
-
-
-def _places(state: State) -> State:
-  """Where the arrays of a state are. They go back there behind each dispatch: the compiler may leave them
-  elsewhere, and from there on another program would run than in a run that is resumed."""
-  return jax.tree.map(lambda leaf: leaf.sharding, _light(state))
 
 
 def _with_luggage(state: State, before: State) -> State:

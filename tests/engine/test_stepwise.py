@@ -43,7 +43,8 @@ def in_step(decoding, *, greedy, reads):
 
   cache = MODEL.empty_cache(num_rows, decoding.max_tokens)
   return stepwise.run(
-      logits_at(hidden, 0), cache, advance, jax.random.key(1), decoding=decoding, greedy=greedy
+      logits_at(hidden, 0), cache, advance, stepwise.keys_of_rows(jax.random.key(1), num_rows),
+      decoding=decoding, greedy=greedy,
   )
 
 
@@ -101,7 +102,7 @@ def mean_of_two(decoding, *, greedy):
   """Rows of the mean of the logits of two decoders, and those logits again, from whole rows."""
   models = {'one': PARAMS, 'other': OTHER.init(jax.random.key(5))}
 
-  def mix(hidden, column):
+  def mix(models, hidden, column):
     logits = (
         engine.adjusted_logits(models[name], model, decoding, hidden[name], column)
         for name, model in DECODERS.items()
@@ -133,7 +134,9 @@ def test_rows_of_two_models_are_of_what_both_say_together(greedy):
 
 
 def test_of_one_model_together_is_the_sampler():
-  mix = lambda hidden, column: engine.adjusted_logits(PARAMS, MODEL, DECODING, hidden['one'], column)
+  mix = lambda models, hidden, column: engine.adjusted_logits(
+      models['one'], MODEL, DECODING, hidden['one'], column
+  )
   batch = stepwise.together(
       {'one': PARAMS}, {'one': MODEL}, PROMPTS, LENGTHS, jax.random.key(1), mix, group_size=GROUP_SIZE,
       decoding=DECODING, greedy=False,

@@ -53,6 +53,23 @@ def test_a_sharded_run_holds_less_and_says_the_same():
   chex.assert_trees_all_close(sharded_metrics, metrics, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize('overrides', [
+    (), pytest.param(("sampling={'lag': 1}",), marks=pytest.mark.slow),
+])
+def test_a_donated_state_is_there_once(overrides):
+  """Every array of the state that goes in is the memory of the one that comes out, on each of 8 devices."""
+  run = make_run('mesh.data=2', 'mesh.fsdp=2', 'mesh.tensor=2', *overrides)
+  with jax.set_mesh(run.mesh):
+    state, frozen = states.abstract_state(run, 1)
+    compiled = run.stages[1].program.trace(state, None, frozen)[-1].lower().compile()
+  places = jax.tree.map(lambda leaf: leaf.sharding, state)
+  aliases = compiled.as_text().split('input_output_alias={', 1)[1].split('}, entry_computation', 1)[0]
+  assert aliases.count('alias)') == len(jax.tree.leaves(state))
+  held = sharding.bytes_per_device(state, places)
+  assert compiled.memory_analysis().alias_size_in_bytes == held
+  assert compiled.memory_analysis().output_size_in_bytes < held + 2048  # metrics
+
+
 def test_parameters_are_made_in_their_shards():
   run = make_run('mesh.data=1', 'mesh.fsdp=4', 'mesh.tensor=2')
   with jax.set_mesh(run.mesh):
