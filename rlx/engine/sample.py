@@ -123,7 +123,7 @@ def _decode_on_shards(
   A prompt's group stays together where the prompts can be dealt out; else it is cut into equal pieces, and if
   there are none either, rows are filled up.
   """
-  num_rows, num_shards = keys.shape[0], sharding.row_shards()
+  num_shards = sharding.row_shards()
   how = {'model': model, 'decoding': decoding}
   if num_slots:
     part = lambda number: -(-number // num_shards)
@@ -140,6 +140,25 @@ def _decode_on_shards(
     )
   if prompt_of_row is not None:
     prompts, prompt_lengths, group_size = prompts[prompt_of_row], prompt_lengths[prompt_of_row], 1
+  rows = {'keys': keys, 'budgets': budgets}
+  return dealt_out(decode, params, model, prompts, prompt_lengths, rows, group_size=group_size)
+
+
+def dealt_out(decode, params, model, prompts, prompt_lengths, rows, *, group_size):
+  """`decode(params, prompts=.., prompt_lengths=.., group_size=.., **rows)`, each shard with its own rows.
+
+  Args:
+    decode: returns arrays [rows, ...].
+    params: of the policy.
+    model: its functions.
+    prompts: [P, Tp].
+    prompt_lengths: [P].
+    rows: trees of arrays [P * group_size, ...] by name, `budgets` among them.
+    group_size: rows a prompt; a shard may get pieces of a group.
+  """
+  num_rows, num_shards = rows['budgets'].shape[0], sharding.row_shards()
+  if num_shards == 1:
+    return decode(params, prompts=prompts, prompt_lengths=prompt_lengths, group_size=group_size, **rows)
   sizes = [size for size in range(group_size, 0, -1) if group_size % size == 0]
   divides = lambda size: num_rows % (size * num_shards) == 0
   size = next((size for size in sizes if divides(size)), group_size)
@@ -147,12 +166,11 @@ def _decode_on_shards(
   prompt = jnp.repeat(jnp.arange(prompts.shape[0]), pieces)
   prompt, row = (jnp.pad(x, (0, more), mode='edge') for x, more in (
       (prompt, missing), (jnp.arange(num_rows), missing * size)))
-  rows = {
-      'prompts': prompts[prompt], 'prompt_lengths': prompt_lengths[prompt], 'keys': keys[row],
-      'budgets': jnp.where(jnp.arange(row.size) < num_rows, budgets[row], 1),
-  }
+  dealt = jax.tree.map(lambda x: x[row], rows)
+  dealt['budgets'] = jnp.where(jnp.arange(row.size) < num_rows, dealt['budgets'], 1)
+  dealt |= {'prompts': prompts[prompt], 'prompt_lengths': prompt_lengths[prompt]}
   out = sharding.over_rows(
-      lambda params, rows: decode(params, group_size=size, **rows), params, rows, axes=model.axes,
+      lambda params, rows: decode(params, group_size=size, **rows), params, dealt, axes=model.axes,
       dtype=model.dtype, streamed=False,
   )
   return jax.tree.map(lambda x: x[:num_rows], out)
@@ -249,9 +267,11 @@ def replay(
     tokens = forced[sequence, count]
     return tokens, _logprobs(adjusted_logits(params, model, decoding, hidden, count), tokens)
 
-  budgets = batch['action_mask'].sum(axis=1)
-  queue = functools.partial(_run_queue, group_size=group_size, decoding=decoding, num_slots=num_slots)
-  _, logprobs, _ = queue(params, model, prompts, lengths, budgets, draw)
+  budgets = batch['valid'].sum(axis=1) - batch['prompt_lengths']  # what others said is read again, too
+  _, logprobs, _ = _run_queue(
+      params, model, prompts, lengths, budgets, draw, group_size=group_size, decoding=decoding,
+      num_slots=num_slots, is_end=lambda tokens: jnp.zeros(tokens.shape, bool),
+  )
   logprobs = window(logprobs, -batch['prompt_lengths'], batch['tokens'].shape[1])
   return jnp.where(batch['action_mask'], logprobs, 0)
 
@@ -268,14 +288,33 @@ def _decode_in_slots(
 
   return _run_queue(
       params, model, prompts, prompt_lengths, budgets, draw, group_size=group_size, decoding=decoding,
-      num_slots=num_slots, speculation=speculation, prompt_of_row=prompt_of_row,
+      num_slots=num_slots, is_end=decoding.is_eos, speculation=speculation, prompt_of_row=prompt_of_row,
   )
 
 
 def _run_queue(
-    params, model, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots,
+    params, model, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots, is_end,
     speculation=None, prompt_of_row=None,
 ):
+  params, bank, queue, begun = open_queue(
+      params, model, prompts, prompt_lengths, budgets, group_size=group_size, decoding=decoding,
+      num_slots=num_slots, prompt_of_row=prompt_of_row,
+  )
+  if speculation is None:
+    draw = functools.partial(draw, params, model)
+    end, counted = slots.run(params, model, bank, queue, begun, draw, is_end), {}
+  else:
+    end, tally = speculate.run(
+        params, model, bank, queue, begun, draw, is_end, speculation=speculation, beginnings=prompts
+    )
+    counted = tally.describe(end)
+  return end.tokens[:-1], end.logprobs[:-1], counted
+
+
+def open_queue(
+    params, model, prompts, prompt_lengths, budgets, *, group_size, decoding, num_slots, prompt_of_row=None
+):
+  """Parameters as a decoding loop reads them, and the bank, the queue and the slots that it begins with."""
   num_rows, columns = prompts.shape[0] * group_size, prompts.shape[1] + decoding.max_tokens
   bank = slots.read_prompts(params, model, prompts, prompt_lengths, columns=columns)
   queue = slots.fresh(prompt_lengths, budgets, group_size=group_size, max_tokens=decoding.max_tokens)
@@ -283,16 +322,7 @@ def _run_queue(
     queue = queue._replace(beginnings=prompt_of_row, prompt_lengths=prompt_lengths[prompt_of_row])
   begun = slots.begin(model, bank, queue, num_slots=min(num_slots, num_rows))
   params, kv, cache = model.to_decode(params, bank.kv, begun.cache)
-  bank, begun = bank._replace(kv=kv), begun._replace(cache=cache)
-  if speculation is None:
-    draw = functools.partial(draw, params, model)
-    end, counted = slots.run(params, model, bank, queue, begun, draw, decoding.is_eos), {}
-  else:
-    end, tally = speculate.run(
-        params, model, bank, queue, begun, draw, decoding.is_eos, speculation=speculation, beginnings=prompts
-    )
-    counted = tally.describe(end)
-  return end.tokens[:-1], end.logprobs[:-1], counted
+  return params, bank._replace(kv=kv), queue, begun._replace(cache=cache)
 
 
 def draw_tokens(params, model, decoding, keys, hidden, column, said=None):
@@ -440,7 +470,9 @@ def token_statistics(
   """
   how = {'model': model, 'names': names, 'decoding': decoding, 'chunk_size': chunk_size}
   if packing is None:
-    columns, function = ('tokens', 'action_mask', 'prompt_lengths'), functools.partial(_score_rows, **how)
+    # Where others speak too, most columns may be no actions: those are not worth their logits.
+    read = _score_rows if 'trajectories' not in batch else _score_actions
+    columns, function = ('tokens', 'action_mask', 'prompt_lengths'), functools.partial(read, **how)
   else:
     columns, function = packings.COLUMNS, functools.partial(_score_in_packs, packing=packing, **how)
   rows = {name: batch[name] for name in columns}
@@ -450,6 +482,20 @@ def token_statistics(
 def _score_rows(params, batch, *, model, names, **how):
   hidden, _ = model.forward(params, batch['tokens'])
   return _hidden_statistics(params, model, batch, hidden, names, **how)
+
+
+def _score_actions(params, batch, *, model, names, decoding, chunk_size):
+  """`_score_rows`, in which only the actions meet the output matrix."""
+  hidden, _ = model.forward(params, batch['tokens'])
+  cut = lambda x, shift: window(x, batch['prompt_lengths'] - shift, decoding.max_tokens)
+  mask, targets = cut(batch['action_mask'], 0), cut(batch['tokens'], 0)
+  index = jnp.where(mask, jnp.arange(decoding.max_tokens)[None], -1)
+  scores = _counted_statistics(
+      params, cut(hidden, 1).reshape(-1, model.width), jnp.arange(mask.size), targets.reshape(-1),
+      index.reshape(-1), model=model, names=names, decoding=decoding, chunk_size=chunk_size,
+  )
+  spread = lambda x: window(x.reshape(mask.shape), -batch['prompt_lengths'], batch['tokens'].shape[1])
+  return tuple(spread(scores[name]) for name in names)
 
 
 def _score_in_packs(params, batch, *, packing, names, **how):
@@ -507,8 +553,30 @@ def _score_packed(params, layout: Layout, *, model, names, decoding, chunk_size)
   """Statistics [rows, C] of the actions in packed rows, by name."""
   hidden, _ = model.forward(params, layout.tokens, layout.places)
   rows = jnp.arange(hidden.shape[0])[:, None] * hidden.shape[1]
-  hidden, sources = hidden.reshape(-1, model.width), (rows + layout.sources).reshape(-1)
-  targets, index = layout.tokens.reshape(-1), layout.action_index.reshape(-1)
+  scores = _counted_statistics(
+      params, hidden.reshape(-1, model.width), (rows + layout.sources).reshape(-1),
+      layout.tokens.reshape(-1), layout.action_index.reshape(-1), model=model, names=names,
+      decoding=decoding, chunk_size=chunk_size,
+  )
+  return {name: x.reshape(layout.tokens.shape) for name, x in scores.items()}
+
+
+def _counted_statistics(
+    params, hidden, sources, targets, index, *, model, names, decoding, chunk_size
+) -> dict[str, jax.Array]:
+  """Statistics [N] of tokens by name, 0 where they are no action; only actions meet the output matrix.
+
+  Args:
+    params: of the model.
+    hidden: [N, D].
+    sources: [N], which hidden state predicts each token.
+    targets: [N] tokens.
+    index: [N] columns behind the prompt; -1 where the token is no action.
+    model: its functions.
+    names: of the statistics.
+    decoding: as the sampler's.
+    chunk_size: tokens whose logits exist at one time.
+  """
   # The sampler could not end a row in its first columns; there it drew from another distribution.
   early, late = (index >= 0) & (index < decoding.min_tokens), index >= decoding.min_tokens
   parts = [(late & (index >= 0), True)] + [(early, False)] * (decoding.min_tokens > 0)
@@ -521,7 +589,7 @@ def _score_packed(params, layout: Layout, *, model, names, decoding, chunk_size)
     )
     back = lambda values, order=order, counted=counted: jnp.where(
         counted, values[jnp.argsort(order)], 0
-    ).reshape(layout.tokens.shape)
+    )
     scores = {name: back(getattr(x, name)) for name in names}
     total = scores if total is None else jax.tree.map(jnp.add, total, scores)
   return total

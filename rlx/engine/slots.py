@@ -10,7 +10,7 @@ go on from its state; a sequence can also go on from its tokens alone, read like
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -136,16 +136,51 @@ def run(
   Returns:
     The state at the end.
   """
+  hear = lambda nothing, slots, drawn: (drawn, is_end, slots, nothing)
+  return converse(params, model, bank, queue, slots, (), draw, hear, until=until)[0]
+
+
+def converse(
+    params: Params,
+    model: LanguageModel,
+    bank: Bank,
+    queue: Queue,
+    slots: Slots,
+    talk: Any,
+    draw: Callable,
+    hear: Callable,
+    *,
+    until: Callable[[Slots], jax.Array] = lambda slots: jnp.bool_(False),
+) -> tuple[Slots, Any]:
+  """`run`, with somebody who says what is read in place of what was drawn, and when a sequence is over.
+
+  Args:
+    params: as for `run`, like all that is not below.
+    model: its functions.
+    bank: beginnings.
+    queue: the sequences.
+    slots: the state before.
+    talk: what `hear` remembers.
+    draw: how tokens are drawn.
+    hear: `(talk, slots, (tokens [S], logprobs [S])) -> (said, is_end, slots, talk)`: the tokens and log-probs
+      that are taken in place of those that were drawn, what ends a sequence (as for `advance`), and `slots`
+      in which it may have written tokens that are read later.
+    until: stops the loop.
+  Returns:
+    The state at the end, and what `hear` remembers then.
+  """
   num_sequences = queue.budgets.shape[0]
+  drafts = jnp.zeros((slots.sequence.shape[0], 0), jnp.int32)
 
-  def step(slots: Slots) -> Slots:
-    drafts = jnp.zeros((slots.sequence.shape[0], 0), jnp.int32)
-    slots, _ = advance(params, model, queue, slots, newest(slots, draw), drafts, draw, is_end)
-    return refill(slots, bank, queue)
+  def step(carry):
+    slots, talk = carry
+    said, is_end, slots, talk = hear(talk, slots, newest(slots, draw))
+    slots, _ = advance(params, model, queue, slots, said, drafts, draw, is_end)
+    return refill(slots, bank, queue), talk
 
-  unfinished = lambda slots: jnp.any(slots.sequence < num_sequences) & ~until(slots)
+  unfinished = lambda carry: jnp.any(carry[0].sequence < num_sequences) & ~until(carry[0])
   with loops.times(-(-num_sequences * queue.tokens.shape[1] // slots.sequence.shape[0])):
-    return jax.lax.while_loop(unfinished, step, slots)
+    return jax.lax.while_loop(unfinished, step, (slots, talk))
 
 
 def newest(slots: Slots, draw: Callable) -> tuple[jax.Array, jax.Array]:
