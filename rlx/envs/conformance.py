@@ -6,6 +6,7 @@ shows only where the draws meet a good share of all problems.
 """
 
 import collections
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -29,7 +30,8 @@ def check_task(task: Task, *, num: int = 2000) -> None:
   sample = jax.jit(task.sample, static_argnums=(1, 2))
   keys = jax.random.split(jax.random.key(0), 4)
   training, held_out = (_checked_draws(task, sample, keys, num, part) for part in (False, True))
-  _check_split(task, training, held_out)
+  texts = lambda draws: [[task.decode(row) for row in problems['prompts']] for problems in draws]
+  check_split(texts(training), texts(held_out))
   _check_rows_are_independent(task, training[0])
   _check_transformations(task, training, keys, num)
 
@@ -192,10 +194,15 @@ def _check_rows_are_independent(task, problems):
   )
 
 
-def _check_split(task, training, held_out):
-  """No problem is in both parts, whatever the keys; held-out problems are one set, whatever the key."""
-  texts = lambda problems: [task.decode(row) for row in problems['prompts']]
-  training, held_out = ([texts(problems) for problems in part] for part in (training, held_out))
+def check_split(training: Sequence[Sequence], held_out: Sequence[Sequence]) -> None:
+  """No problem is in both parts, whatever the keys; held-out problems are one set, whatever the key.
+
+  Args:
+    training: of each draw, what tells its problems apart.
+    held_out: likewise.
+  Raises:
+    ValueError: it is not so.
+  """
   both = set().union(*training) & set().union(*held_out)
   _require(
       not both, f'{len(both)} problems are drawn for training and held out, one is {min(both, default="")!r}'

@@ -77,7 +77,6 @@ class TurnTask(Task):
     act: `(state, action [A], length, key) -> Reply`, for any A. `length` tokens were said, their end token
       among them; what stands behind them never matters. The key is of this episode and turn.
     expert: `state -> (action [answer_columns], length)`, which reaches `expert_return`.
-    random_return: mean return of episodes of random tokens, about.
     expert_return: mean return of the expert.
     state_id: `state -> [] int32`, what states are told apart by.
     verify: asked by nobody: the world has the rewards.
@@ -87,10 +86,35 @@ class TurnTask(Task):
   start: Callable[[Batch], Any]
   act: Callable[[Any, jax.Array, jax.Array, jax.Array], Reply]
   expert: Callable[[Any], tuple[jax.Array, jax.Array]]
-  random_return: float
   expert_return: float
   state_id: Callable[[Any], jax.Array] = fingerprint
   verify: Callable[[Batch, jax.Array], jax.Array] = _no_verdict
+
+  def random_return(self, *, max_turns: int, episodes: int = 512) -> float:
+    """The mean return of episodes of random tokens, measured: what a policy that knows nothing gets.
+
+    Args:
+      max_turns: of an episode.
+      episodes: of training problems, always the same.
+    """
+    problem_key, key = jax.random.split(jax.random.key(0))
+
+    def play(problem: Batch, key: jax.Array) -> jax.Array:
+      def turn(carry, index):
+        state, over, total = carry
+        keys = jax.random.split(jax.random.fold_in(key, index), 3)
+        columns = self.answer_columns
+        action = jax.random.randint(keys[0], (columns,), EOS_ID, self.vocab_size)
+        length = jax.random.randint(keys[1], (), 1, columns + 1)
+        reply = self.act(state, action, length, keys[2])
+        state = jax.tree.map(lambda old, new: jnp.where(over, old, new), state, reply.state)
+        return (state, over | reply.ended, total + jnp.where(over, 0, reply.reward)), None
+
+      carry = (self.start(problem), jnp.bool_(False), jnp.float32(0))
+      return jax.lax.scan(turn, carry, jnp.arange(max_turns))[0][2]
+
+    problems = self.sample(problem_key, episodes, False)
+    return float(jax.jit(jax.vmap(play))(problems, jax.random.split(key, episodes)).mean())
 
   def demonstrate(self, world, key, num):
     """Raises `ValueError`: what is shown here are episodes, not solutions."""
@@ -123,7 +147,7 @@ def one_turn(task: Task) -> TurnTask:
   return TurnTask(
       alphabet=task.alphabet, prompt_columns=task.prompt_columns, answer_columns=task.answer_columns,
       sample=task.sample, observation_columns=1, start=lambda problem: problem, act=act, expert=expert,
-      random_return=0.0, expert_return=1.0,
+      expert_return=1.0,
   )
 
 
@@ -156,3 +180,9 @@ def with_end(tokens: jax.Array, length: jax.Array, columns: int) -> tuple[jax.Ar
       jnp.where(places < length, room, jnp.where(places == length, EOS_ID, PAD_ID)).astype(jnp.int32),
       jnp.asarray(length + 1, jnp.int32),
   )
+
+
+def index_in(tokens: jax.Array, token: jax.Array) -> tuple[jax.Array, jax.Array]:
+  """The place of a token among others [N], and whether it is one of them; 0 where it is none."""
+  same = tokens == token
+  return jnp.argmax(same).astype(jnp.int32), jnp.any(same)

@@ -116,7 +116,7 @@ def rooms(
 
   return TurnTask(
       alphabet=alphabet, prompt_columns=2 + columns, answer_columns=2, sample=sample,
-      observation_columns=columns, start=start, act=act, expert=expert, random_return=0.0, expert_return=1.0,
+      observation_columns=columns, start=start, act=act, expert=expert, expert_return=1.0,
   )
 
 
