@@ -118,10 +118,10 @@ def _play(task: TurnTask, problem, key: jax.Array, expert_share: float, *, max_t
 
 
 def _same(reply, other) -> jax.Array:
-  """Whether two replies are equal, of observations what counts."""
+  """Whether two replies are equal, of observations what counts; numbers up to rounding."""
   inside = jnp.arange(reply.observation.shape[0]) < reply.length
   cut = lambda x: x._replace(observation=jnp.where(inside, x.observation, 0))
-  pairs = jax.tree.map(lambda x, y: jnp.all(x == y), cut(reply), cut(other))
+  pairs = jax.tree.map(lambda x, y: jnp.all(jnp.abs(1.0 * x - y) < 1e-5), cut(reply), cut(other))
   return jnp.stack(jax.tree.leaves(pairs)).all()
 
 

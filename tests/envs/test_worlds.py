@@ -12,11 +12,15 @@ from rlx.envs.sorting import sorting
 from rlx.envs.turn_conformance import check_turn_task
 from rlx.envs.turns import one_turn
 from rlx.envs.worlds.attempts import attempts
+from rlx.envs.worlds.counsel import counsel
 from rlx.envs.worlds.craft import craft
+from rlx.envs.worlds.desk import desk
 from rlx.envs.worlds.errand import errand
+from rlx.envs.worlds.lane import lane
 from rlx.envs.worlds.library import library
 from rlx.envs.worlds.manners import manners
 from rlx.envs.worlds.questions import questions
+from rlx.envs.worlds.repair import repair
 from rlx.envs.worlds.rooms import rooms
 from rlx.envs.worlds.sokoban import sokoban
 from rlx.envs.worlds.workshop import workshop
@@ -30,6 +34,10 @@ WORLDS = {
     'workshop': lambda: workshop(num_letters=2, modulus=3, num_rules=2, held_out_share=0.3),
     'library': lambda: library(documents=4, max_links=2, libraries=8, held_out_share=0.3),
     'craft': lambda: craft(basics=3, dishes=4, event_reward=0.5, held_out_share=0.3),
+    'desk': lambda: desk(pages=3, values=2, goals=2, calls=1, cost=0.01, held_out_share=0.3),
+    'counsel': lambda: counsel(moods=4, needs=3, replies=3, patience=0.5, held_out_share=0.3),
+    'repair': lambda: repair(operations=2, modulus=5, tests=3, held_out_share=0.3),
+    'lane': lambda: lane(lanes=2, length=6, sight=2, stride=2, cost=0.02, held_out_share=0.3),
     'attempts': lambda: attempts(
         task=lambda: sorting(length=2, held_out_share=0.2), num_attempts=2, stop_when_right=True, bonus=0.0),
     'one_turn': lambda: one_turn(sorting(length=2, held_out_share=0.2)),
