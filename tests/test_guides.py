@@ -38,7 +38,7 @@ def folder(tmp_path, monkeypatch):
     del sys.modules[name]
 
 
-EXECUTED = [*sorted(GUIDES.glob('own_*.md')), GUIDES / 'debugging.md']
+EXECUTED = [*sorted(GUIDES.glob('own_*.md')), GUIDES / 'debugging.md', GUIDES / 'agents.md']
 
 
 @pytest.mark.parametrize('guide', EXECUTED, ids=lambda path: path.stem)

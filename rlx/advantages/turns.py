@@ -4,10 +4,13 @@ A turn's action is a segment (`segments.steps`); terms that compare turns with o
 `turns` is the column of a batch, where what was read has the turn that it answers: the mask says what counts.
 """
 
+from collections.abc import Callable
+
 import chex
 import jax
 import jax.numpy as jnp
 
+from rlx.advantages import groups as group_advantages
 from rlx.advantages import segments, temporal
 
 
@@ -66,3 +69,22 @@ def gae_turns(
   earned = segments.segment_sum(rewards, parts)
   advantages = temporal.gae_tokens(earned, values, first, discount=discount, lambda_=lambda_)
   return segments.broadcast(advantages, parts)
+
+
+def of_trajectories(
+    rewards: jax.Array, groups: jax.Array, trajectories: jax.Array, *, inner: Callable
+) -> jax.Array:
+  """A baseline for which an episode counts once in its group, however many rows it has.
+
+  Args:
+    rewards: [B] of episodes, the same in all their rows; NaN in rows that were not needed.
+    groups: [B] int32.
+    trajectories: [B] int32, the episode of each row.
+    inner: `(rewards, groups) -> advantages`, such as `groups.normalised`; it sees one row an episode.
+  Returns:
+    [B] float32: that of the episode in each of its rows; 0 in those that were not needed.
+  """
+  leaders = group_advantages.join(trajectories)
+  first = leaders == jnp.arange(rewards.shape[0])
+  advantages = inner(jnp.where(first, rewards, jnp.nan), groups)
+  return jnp.where(jnp.isnan(rewards), 0, advantages[leaders])

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from rlx import sharding
 from rlx.engine import packing as packings
-from rlx.engine import slots, speculate
+from rlx.engine import shards, slots, speculate
 from rlx.engine.columns import window
 from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Layout, Packing
@@ -141,39 +141,7 @@ def _decode_on_shards(
   if prompt_of_row is not None:
     prompts, prompt_lengths, group_size = prompts[prompt_of_row], prompt_lengths[prompt_of_row], 1
   rows = {'keys': keys, 'budgets': budgets}
-  return dealt_out(decode, params, model, prompts, prompt_lengths, rows, group_size=group_size)
-
-
-def dealt_out(decode, params, model, prompts, prompt_lengths, rows, *, group_size):
-  """`decode(params, prompts=.., prompt_lengths=.., group_size=.., **rows)`, each shard with its own rows.
-
-  Args:
-    decode: returns arrays [rows, ...].
-    params: of the policy.
-    model: its functions.
-    prompts: [P, Tp].
-    prompt_lengths: [P].
-    rows: trees of arrays [P * group_size, ...] by name, `budgets` among them.
-    group_size: rows a prompt; a shard may get pieces of a group.
-  """
-  num_rows, num_shards = rows['budgets'].shape[0], sharding.row_shards()
-  if num_shards == 1:
-    return decode(params, prompts=prompts, prompt_lengths=prompt_lengths, group_size=group_size, **rows)
-  sizes = [size for size in range(group_size, 0, -1) if group_size % size == 0]
-  divides = lambda size: num_rows % (size * num_shards) == 0
-  size = next((size for size in sizes if divides(size)), group_size)
-  pieces, missing = group_size // size, -(num_rows // size) % num_shards
-  prompt = jnp.repeat(jnp.arange(prompts.shape[0]), pieces)
-  prompt, row = (jnp.pad(x, (0, more), mode='edge') for x, more in (
-      (prompt, missing), (jnp.arange(num_rows), missing * size)))
-  dealt = jax.tree.map(lambda x: x[row], rows)
-  dealt['budgets'] = jnp.where(jnp.arange(row.size) < num_rows, dealt['budgets'], 1)
-  dealt |= {'prompts': prompts[prompt], 'prompt_lengths': prompt_lengths[prompt]}
-  out = sharding.over_rows(
-      lambda params, rows: decode(params, group_size=size, **rows), params, dealt, axes=model.axes,
-      dtype=model.dtype, streamed=False,
-  )
-  return jax.tree.map(lambda x: x[:num_rows], out)
+  return shards.dealt_out(decode, params, model, prompts, prompt_lengths, rows, group_size=group_size)
 
 
 def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, group_size, decoding):
@@ -312,14 +280,20 @@ def _run_queue(
 
 
 def open_queue(
-    params, model, prompts, prompt_lengths, budgets, *, group_size, decoding, num_slots, prompt_of_row=None
+    params, model, prompts, prompt_lengths, budgets, *, group_size, decoding, num_slots, prompt_of_row=None,
+    order=None, length=None,
 ):
-  """Parameters as a decoding loop reads them, and the bank, the queue and the slots that it begins with."""
+  """Parameters as a decoding loop reads them, and the bank, the queue and the slots that it begins with.
+
+  With `order` and `length`, as `slots.Queue` has them, the others wait for somebody to name them.
+  """
   num_rows, columns = prompts.shape[0] * group_size, prompts.shape[1] + decoding.max_tokens
   bank = slots.read_prompts(params, model, prompts, prompt_lengths, columns=columns)
   queue = slots.fresh(prompt_lengths, budgets, group_size=group_size, max_tokens=decoding.max_tokens)
   if prompt_of_row is not None:
     queue = queue._replace(beginnings=prompt_of_row, prompt_lengths=prompt_lengths[prompt_of_row])
+  if order is not None:
+    queue = queue._replace(order=order, length=jnp.int32(length))
   begun = slots.begin(model, bank, queue, num_slots=min(num_slots, num_rows))
   params, kv, cache = model.to_decode(params, bank.kv, begun.cache)
   return params, bank._replace(kv=kv), queue, begun._replace(cache=cache)

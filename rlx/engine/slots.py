@@ -136,7 +136,7 @@ def run(
   Returns:
     The state at the end.
   """
-  hear = lambda nothing, slots, drawn: (drawn, is_end, slots, nothing)
+  hear = lambda nothing, slots, drawn: (drawn, is_end, slots, nothing, None)
   return converse(params, model, bank, queue, slots, (), draw, hear, until=until)[0]
 
 
@@ -162,9 +162,11 @@ def converse(
     slots: the state before.
     talk: what `hear` remembers.
     draw: how tokens are drawn.
-    hear: `(talk, slots, (tokens [S], logprobs [S])) -> (said, is_end, slots, talk)`: the tokens and log-probs
-      that are taken in place of those that were drawn, what ends a sequence (as for `advance`), and `slots`
-      in which it may have written tokens that are read later.
+    hear: `(talk, slots, (tokens [S], logprobs [S])) -> (said, is_end, slots, talk, follows)`: the tokens and
+      log-probs that are taken in place of those that were drawn, what ends a sequence (as for `advance`),
+      `slots` in which it may have written tokens that are read later, and None, or [S] sequences of the same
+      prompt that the slots go on with, the number of sequences for none. What the slot holds of the prompt is
+      theirs too; the first tokens behind it must be there to be read.
     until: stops the loop.
   Returns:
     The state at the end, and what `hear` remembers then.
@@ -174,8 +176,11 @@ def converse(
 
   def step(carry):
     slots, talk = carry
-    said, is_end, slots, talk = hear(talk, slots, newest(slots, draw))
+    said, is_end, slots, talk, follows = hear(talk, slots, newest(slots, draw))
     slots, _ = advance(params, model, queue, slots, said, drafts, draw, is_end)
+    if follows is not None:
+      taken = jnp.where(follows < num_sequences, follows, slots.sequence)
+      slots = slots._replace(sequence=taken)
     return refill(slots, bank, queue), talk
 
   unfinished = lambda carry: jnp.any(carry[0].sequence < num_sequences) & ~until(carry[0])

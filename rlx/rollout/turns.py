@@ -14,10 +14,11 @@ import jax.numpy as jnp
 
 from rlx.engine import turns as engine
 from rlx.engine.speaker import Speaker
-from rlx.engine.turns import Turns
+from rlx.engine.turns import Rewriting, Turns
 from rlx.envs.text import Task
 from rlx.envs.turns import TurnTask, one_turn
 from rlx.errors import ConfigError, at_least
+from rlx.rollout import contexts
 from rlx.rollout.prompts import check_chance, check_groups, columns_of
 from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, stateful
 
@@ -45,11 +46,40 @@ def episodes(
   Raises:
     ValueError: a size that does not fit, or a task that is no world.
   """
+  return rewritten_episodes(
+      task, policy, batch_size=batch_size, group_size=group_size, num_slots=num_slots,
+      turn_tokens=turn_tokens, max_turns=max_turns, context=contexts.whole,
+  )
+
+
+def rewritten_episodes(
+    task: Task, policy: Speaker, *, batch_size: int, group_size: int, num_slots: int, turn_tokens: int,
+    max_turns: Horizon, context: Callable[[TurnTask], Rewriting],
+) -> StatefulRollout:
+  """`episodes` whose contexts are rewritten when they are full, into at most K rows of an episode.
+
+  Rows of an episode share its reward, and those that were not needed have none. For baselines in which an
+  episode counts once: `advantages.turns.of_trajectories`.
+
+  Args:
+    task: as for `episodes`, like all that follows.
+    policy: speaks; its `max_tokens` is the room of a row.
+    batch_size: rows B of the batch, those that are not needed included: K times the episodes.
+    group_size: episodes a problem.
+    num_slots: episodes in the loop at a time.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most turns of an episode, over all of its rows.
+    context: what becomes of a full row (`rollout/contexts.py`).
+  Raises:
+    ValueError: as for `episodes`.
+  """
   world_of = as_world(task)
-  num_groups = check_groups(batch_size, group_size)
+  rewriting = context(world_of)
+  check_groups(batch_size, group_size * rewriting.rows)
+  num_groups = batch_size // (group_size * rewriting.rows)
   check_chance(policy, group_size)
   at_least(0, num_slots=num_slots)
-  engine.check(world_of, policy.decoding, Turns(turn_tokens, 2))
+  engine.check(world_of, policy.decoding, Turns(turn_tokens, 2), rewriting)
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, sample_key = jax.random.split(key)
@@ -58,9 +88,10 @@ def episodes(
     batch = engine.sample(
         models['policy'], policy.model, world_of, problems, sample_key, group_size=group_size,
         decoding=policy.decoding, turns=Turns(turn_tokens, most), num_slots=num_slots,
-        world_key=jax.random.fold_in(key, _WORLD),
+        world_key=jax.random.fold_in(key, _WORLD), rewriting=rewriting,
     )
-    return {**columns_of(problems, group_size), **batch}, {'task': drawn, 'step': world['step'] + 1}
+    columns = columns_of(problems, group_size * rewriting.rows)
+    return {**columns, **batch}, {'task': drawn, 'step': world['step'] + 1}
 
   return StatefulRollout(begin=_counting(world_of), draw=rollout, data=None)
 
