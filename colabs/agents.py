@@ -118,7 +118,7 @@ def learn(run):
   for number, stage in enumerate(run.stages):
     ask = train.make_ask(run, stage, run.evals[0])
     state = states.begin(run, number, models, 0)
-    for step in range(0, stage.num_steps, 10):
+    for _ in range(0, stage.num_steps, 10):
       if number:
         points.append(ask(state.models, state.world, {}))
       state, _ = stage.program.dispatch(state, None)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx import sharding
 from rlx.advantages import groups
 from rlx.advantages.turns import of_trajectories
 from rlx.engine import sample as engine
@@ -134,3 +135,18 @@ def test_what_does_not_fit_is_refused():
     contexts.summary(WORLD, rows=2, marker='~', tokens=3)
   with pytest.raises(ValueError, match='decoding.max_tokens=12: raise it'):
     episodes.check(WORLD, dataclasses.replace(DECODING, max_tokens=12), TURNS, CONTEXTS['summary'])
+
+
+@pytest.mark.slow
+def test_a_mesh_rewrites_the_same():
+  problems = WORLD.sample(jax.random.key(1), 6, False)
+  sample = lambda params: episodes.sample(
+      params, MODEL, WORLD, problems, jax.random.key(2), group_size=GROUP_SIZE, decoding=DECODING,
+      turns=TURNS, num_slots=5, world_key=jax.random.key(3), rewriting=CONTEXTS['summary'],
+  )
+  mesh = sharding.make_mesh(data=4, fsdp=2, tensor=1)
+  with jax.set_mesh(mesh):
+    params = jax.device_put(PARAMS, sharding.shardings(PARAMS, mesh, MODEL.axes))
+    batch = jax.device_get(jax.jit(sample)(params))
+  for name, x in drawn('summary').items():
+    np.testing.assert_allclose(batch[name], x, rtol=1e-5, atol=1e-5, err_msg=name)
