@@ -42,6 +42,7 @@ class Turns(NamedTuple):
 
   turn_tokens: int  # the most tokens of an action, its end token included
   max_turns: jax.Array | int  # of an episode; may be traced
+  read_tokens: int = 1  # that are read at once, in steps of their own; 1: in the steps in which others draw
 
 
 class Rewriting(NamedTuple):
@@ -313,7 +314,8 @@ def sample(
     here = turns._replace(max_turns=max_turns[0])
     episodes = fresh(task, problems, worlds, columns=decoding.max_tokens, rows=rows)
     hear = functools.partial(_hear, task, here, rewriting, decoding, queue)
-    end, episodes = queues.converse(params, model, bank, queue, begun, episodes, draw, hear)
+    read = functools.partial(_read, params, model, queue, turns.read_tokens)
+    end, episodes = queues.converse(params, model, bank, queue, begun, episodes, draw, hear, read=read)
     known = episodes._replace(states=(), keys=(), kept=())
     # Of an episode each, so that shards deal in episodes.
     cut = lambda x: x[:-1].reshape(num, rows, *x.shape[1:])
@@ -363,6 +365,15 @@ def _hear(task, turns, rewriting, decoding, queue, episodes: Episodes, slots: Sl
   )
   follows = follows if rewriting.rows > 1 else None
   return (tokens, logprobs), lambda tokens: over[:, None], slots._replace(tokens=so_far), episodes, follows
+
+
+def _read(params, model, queue, read_tokens: int, episodes: Episodes, slots: Slots) -> Slots:
+  """For `slots.converse`: blocks of what is there to be read."""
+  if read_tokens == 1:
+    return slots
+  live = slots.sequence < queue.budgets.shape[0]
+  pending = jnp.where(live, episodes.told[slots.sequence] - slots.counts[slots.sequence], 0)
+  return queues.read_ahead(params, model, queue, slots, pending, num_tokens=read_tokens)
 
 
 def demonstrate(
@@ -488,6 +499,8 @@ def check(task: TurnTask, decoding: Decoding, turns: Turns, rewriting: Rewriting
         f'turn_tokens={said}, decoding.max_tokens={room}: a turn has at least 1 token and at most the room '
         'of the episode; lower turn_tokens or raise max_tokens'
     )
+  if turns.read_tokens < 1:
+    raise ValueError(f'read_tokens={turns.read_tokens}: at least 1 token is read at once')
   if isinstance(turns.max_turns, int) and turns.max_turns < 1:
     raise ValueError(f'max_turns={turns.max_turns}: an episode has at least 1 turn')
   if task.observation_columns >= room and not single:

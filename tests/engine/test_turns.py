@@ -130,6 +130,25 @@ def test_order_and_neighbours_change_no_bit():
     np.testing.assert_array_equal(other[name], drawn()[name][ids], err_msg=name)
 
 
+BLOCKS = TURNS._replace(read_tokens=3)
+
+
+def test_what_is_read_at_once_decides_nothing():
+  assert_same(drawn_with(PROBLEMS, num_slots=4, turns=BLOCKS), drawn())
+
+
+@pytest.mark.slow
+def test_order_and_neighbours_change_no_bit_where_blocks_are_read():
+  order = np.array([3, 0, 4, 1, 2])
+  ids = (order[:, None] * GROUP_SIZE + np.arange(GROUP_SIZE)).reshape(-1)
+  other = drawn_with(
+      jax.tree.map(lambda x: x[order], PROBLEMS), jnp.asarray(ids), num_slots=4, turns=BLOCKS
+  )
+  expected = drawn_with(PROBLEMS, num_slots=4, turns=BLOCKS)
+  for name in ('tokens', 'sampler_logprobs', 'turns', 'rewards'):
+    np.testing.assert_array_equal(other[name], expected[name][ids], err_msg=name)
+
+
 @pytest.mark.slow
 def test_wider_prompts_change_nothing():
   wide = {**PROBLEMS, 'prompts': jnp.pad(PROBLEMS['prompts'], ((0, 0), (0, 4)), constant_values=7)}
