@@ -32,6 +32,7 @@ if importlib.util.find_spec('rlx') is None:
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
+import numpy as np
 
 from rlx.envs import text
 from rlx.envs.turn_conformance import check_turn_task
@@ -125,7 +126,7 @@ def learn(run):
     models = state.models
   points.append(ask(state.models, state.world, {}))
   first = lambda point: run.evals[0].evaluation.read(jax.tree.map(lambda x: x[0], jax.device_get(point)))[1]
-  return jnp.stack([point[0]['accuracy'] for point in points]), first(points[0]), first(points[-1])
+  return np.stack([point[0]['accuracy'] for point in points]), first(points[0]), first(points[-1])
 
 
 curves = {name: learn(run_of(module)) for name, module in (('GRPO', rooms_grpo), ('GiGPO', rooms_gigpo))}
@@ -141,8 +142,9 @@ for when, row in zip(('before', 'after'), curves['GiGPO'][1:], strict=True):
 plt.figure(figsize=(7, 3.5))
 for color, (name, (accuracy, *_)) in zip(('C0', 'C1'), curves.items(), strict=True):
   print(f'{name}: {accuracy[0].round(2)} -> {accuracy[-1].round(2)}')
-  plt.plot(jnp.arange(len(accuracy)) * 10, accuracy.mean(axis=1), color=color, label=name)
-  plt.plot(jnp.arange(len(accuracy)) * 10, accuracy, color=color, alpha=0.3)
+  steps = np.arange(len(accuracy)) * 10
+  plt.plot(steps, accuracy.mean(axis=1), color=color, label=name)
+  plt.plot(steps, accuracy, color=color, alpha=0.3)
 plt.xlabel('train steps')
 plt.ylabel('held-out episodes that end well')
 plt.legend()

@@ -1,14 +1,15 @@
-"""What episodes of turns cost beside single-turn sampling, and what refilled slots save; interleaved in one
-run.
+"""What episodes of turns cost beside single-turn sampling, and what refilled slots save; all in one run.
 
     python -m rlx.experiments.benchmarks.turns
 
 - *half read*: episodes of a world whose observations are as long as its actions, and completions of as many
-tokens,   through as many slots. The policy draws half of the tokens of the former. - *heavy tail*: episodes
-of 1 to 20 turns, mean about 5, through a few slots that are refilled, and in batches of as many   episodes
-that wait for their longest.
+  tokens, through as many slots. The policy draws half of the tokens of the former. Observations are read one
+  token at a time, or in blocks.
+- *heavy tail*: episodes of 1 to 20 turns, mean about 4, through a few slots that are refilled, and in batches
+  of as many episodes that wait for their longest.
 
-The model is a random decoder of 1.1 million parameters. CPU-seconds of the process, the median of the rounds.
+The model is a random decoder of 1.1 million parameters. CPU-seconds of the process, the median of the rounds;
+the sides are interleaved.
 """
 
 import argparse
@@ -95,7 +96,8 @@ def half_read(model: LanguageModel, world: TurnTask) -> dict[str, Callable]:
   def at_once(params):
     return engine.sample(
         params, model, problems['prompts'], problems['prompt_lengths'], key, group_size=1,
-        decoding=_decoding(room - PIECE), num_slots=SLOTS,  # nobody reads what would be the last observation
+        decoding=_decoding(room), num_slots=SLOTS,
+        budgets=jnp.full(128, room - PIECE),  # nobody reads what would be the last observation
     )['valid'].sum()
 
   in_blocks = functools.partial(in_turns, read_tokens=PIECE)
