@@ -35,7 +35,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from rlx.envs import text
-from rlx.envs.turn_conformance import check_turn_task
+from rlx.envs.conformance import check_turn_task
 from rlx.envs.turns import SUCCESS, Reply, TurnTask, index_in, said, with_end
 from rlx.experiments.configs.agents import rooms_gigpo, rooms_grpo
 from rlx.run import states, train

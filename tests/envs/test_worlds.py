@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rlx.envs import turns
+from rlx.envs.conformance import check_turn_task
 from rlx.envs.sorting import sorting
-from rlx.envs.turn_conformance import check_turn_task
 from rlx.envs.turns import one_turn
 from rlx.envs.worlds.attempts import attempts
 from rlx.envs.worlds.counsel import counsel

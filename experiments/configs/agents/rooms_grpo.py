@@ -6,8 +6,8 @@ The world is `envs/worlds/rooms.py`: 3 x 3 rooms, of whose doors nothing is told
 is imitated until 30 % of held-out episodes end at the goal, for random tokens never do; then episodes are
 sampled.
 
-Result: held-out accuracy 36.3 % after SFT (20 steps), 92.6 % after 400 steps of GRPO (95.3 % at step 360); one
-seed, about 10 CPU-minutes. The machine had some twenty other processes on its two cores, so the time is rough.
+Result: held-out accuracy 36.3 % after SFT (20 steps), 92.6 % after 400 steps of GRPO, 95.3 % at step 360; one
+seed, about 10 CPU-minutes on two cores that some twenty other processes shared.
 """
 
 from ml_collections import ConfigDict
