@@ -28,7 +28,7 @@ Horizon = Callable[[jax.Array], jax.Array]  # train step [] -> the most turns of
 
 def episodes(
     task: Task, policy: Speaker, *, batch_size: int, group_size: int, num_slots: int, turn_tokens: int,
-    max_turns: Horizon,
+    max_turns: Horizon, read_tokens: int = 1,
 ) -> StatefulRollout:
   """Draws training problems, and `group_size` episodes of each between `models['policy']` and the world.
 
@@ -41,6 +41,8 @@ def episodes(
       all.
     turn_tokens: the most tokens of an action, its end token included.
     max_turns: the most turns of an episode, by the train step (`controllers/schedules.py`).
+    read_tokens: how many tokens of an observation are read at once, in steps of their own; 1 for the steps in
+      which others draw. It changes nothing but the time.
   Returns:
     A `rollout` function; see `engine/turns.as_rows` for its batches.
   Raises:
@@ -48,13 +50,13 @@ def episodes(
   """
   return rewritten_episodes(
       task, policy, batch_size=batch_size, group_size=group_size, num_slots=num_slots,
-      turn_tokens=turn_tokens, max_turns=max_turns, context=contexts.whole,
+      turn_tokens=turn_tokens, max_turns=max_turns, read_tokens=read_tokens, context=contexts.whole,
   )
 
 
 def rewritten_episodes(
     task: Task, policy: Speaker, *, batch_size: int, group_size: int, num_slots: int, turn_tokens: int,
-    max_turns: Horizon, context: Callable[[TurnTask], Rewriting],
+    max_turns: Horizon, context: Callable[[TurnTask], Rewriting], read_tokens: int = 1,
 ) -> StatefulRollout:
   """`episodes` whose contexts are rewritten when they are full, into at most K rows of an episode.
 
@@ -70,6 +72,7 @@ def rewritten_episodes(
     turn_tokens: the most tokens of an action.
     max_turns: the most turns of an episode, over all of its rows.
     context: what becomes of a full row (`rollout/contexts.py`).
+    read_tokens: as for `episodes`.
   Raises:
     ValueError: as for `episodes`.
   """
@@ -79,7 +82,7 @@ def rewritten_episodes(
   num_groups = batch_size // (group_size * rewriting.rows)
   check_chance(policy, group_size)
   at_least(0, num_slots=num_slots)
-  engine.check(world_of, policy.decoding, Turns(turn_tokens, 2), rewriting)
+  engine.check(world_of, policy.decoding, Turns(turn_tokens, 2, read_tokens), rewriting)
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, sample_key = jax.random.split(key)
@@ -87,7 +90,7 @@ def rewritten_episodes(
     most = jnp.maximum(max_turns(world['step']), 1)
     batch = engine.sample(
         models['policy'], policy.model, world_of, problems, sample_key, group_size=group_size,
-        decoding=policy.decoding, turns=Turns(turn_tokens, most), num_slots=num_slots,
+        decoding=policy.decoding, turns=Turns(turn_tokens, most, read_tokens), num_slots=num_slots,
         world_key=jax.random.fold_in(key, _WORLD), rewriting=rewriting,
     )
     columns = columns_of(problems, group_size * rewriting.rows)
