@@ -16,7 +16,7 @@ KINDS = {
     'models': ('Model', 'LanguageModel', 'Network', 'Policy', 'GreedyPolicy', 'Recurrent'),
     'rollout': ('StatefulRollout',), 'reward': ('Annotate', 'HostReward'), 'stop': ('StopRule',),
     'evals': ('Evaluation',), 'optimizer': ('optax.GradientTransformation',),
-    'task': ('Task', 'Dataset', 'Streamed'), 'env': ('Environment',), 'data': ('Batch',),
+    'task': ('Task', 'TurnTask', 'Dataset', 'Streamed'), 'env': ('Environment',), 'data': ('Batch',),
 }
 PARTS = {
     'task': 'problems of a text run',

@@ -103,7 +103,8 @@ def _write_transcripts(opened, arguments) -> None:
   if not read:
     raise CommandError('no evaluation of this run reads texts; rlx export and rlx generate ask its model')
   for row in read:
-    mark = 'right' if row['correct'] else f'it is {row["solution"]}'
+    wrong = f'it is {row["solution"]}' if row['solution'] else 'wrong'  # of an episode there is none
+    mark = 'right' if row['correct'] else wrong
     print(f'{row["prompt"]}{row["completion"]}\n  ({mark})')
 
 

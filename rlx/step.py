@@ -265,7 +265,7 @@ def _accumulated(gradient, num_parts: int):
       raise ValueError(
           f'microbatches={num_parts} does not divide the {array.shape[0]} rows of a minibatch'
       )
-    return array.reshape(num_parts, -1, *array.shape[1:])
+    return array.reshape(num_parts, array.shape[0] // num_parts, *array.shape[1:])  # columns may be empty
 
   def accumulated(params, slow, batch, key):
     parts = jax.tree.map(split, batch)

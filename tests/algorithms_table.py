@@ -22,10 +22,12 @@ from rlx.algorithms.cog_rethinker import cog_rethinker
 from rlx.algorithms.dapo import dapo
 from rlx.algorithms.deadend import deadend
 from rlx.algorithms.epo_entropy import epo_entropy
+from rlx.algorithms.gigpo import gigpo
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.gvm import gvm
 from rlx.algorithms.hgpo import hgpo
 from rlx.algorithms.hrpo import hrpo
+from rlx.algorithms.mapo import mapo
 from rlx.algorithms.mssr import mssr
 from rlx.algorithms.nlpo import nlpo
 from rlx.algorithms.pav import pav
@@ -39,11 +41,13 @@ from rlx.algorithms.spae import spae
 from rlx.algorithms.spoc import spoc
 from rlx.algorithms.tlt import tlt
 from rlx.algorithms.trees import rose, tempo, treepo
+from rlx.algorithms.turn_ppo import turn_ppo
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as selection
 from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Critic, Scoring, Speaker
 from rlx.envs.text import Task
+from rlx.envs.worlds.rooms import rooms
 from rlx.losses import corrections, policy, ratios, regularizers, weights
 from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
 from rlx.models import drafter, latent
@@ -51,7 +55,7 @@ from rlx.models.heads import TokenHead
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
-from rlx.rollout import curriculum, modes, nucleus, prompts, tree
+from rlx.rollout import curriculum, modes, nucleus, prompts, tree, turns
 from rlx.rollout import latent as latent_rollout
 from rlx.types import Algorithm
 
@@ -93,6 +97,14 @@ DRAFTER = Speaker(
 )
 CRITIC = Critic(head=TokenHead(MODEL), scoring=SCORING)
 
+# Two rooms: a step into the other one, and `t`, is worth 1; actions are single tokens.
+WORLD = rooms(height=1, width=2, num_mazes=1, loops=0, num_keys=0, held_out_share=0.5)
+WALKER = LanguageModel(dataclasses.replace(MODEL.shape, vocab_size=WORLD.vocab_size, context_length=32))
+WORLD_POLICY = Speaker(
+    model=WALKER, decoding=dataclasses.replace(DECODING, max_tokens=20), scoring=SCORING
+)
+WORLD_CRITIC = Critic(head=TokenHead(WALKER), scoring=SCORING)
+
 
 def samples(batch_size=BATCH_SIZE):
   return prompts.completions(
@@ -118,6 +130,13 @@ def exploring():
   return tree.explore(
       TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, first_rows=2, rows_per_round=2,
       epsilon=0.5, synonyms=(),
+  )
+
+
+def walks():
+  return turns.episodes(
+      WORLD, WORLD_POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=16, turn_tokens=1,
+      max_turns=functools.partial(schedules.constant, value=5),
   )
 
 
@@ -188,10 +207,18 @@ class Row(NamedTuple):
   metric: str = 'reward/mean'  # rises as it learns
   reached: float = 0.9  # by then
   rise: float = 0.3  # at least so much below it begins
+  model: LanguageModel = MODEL  # of the policy, and of what begins as its copy
   core: bool = False  # its properties are tried in `make test`, those of the others in `make test-slow`
 
 
-reward = verifier(TASK, POLICY)
+_verdicts = verifier(TASK, POLICY)
+
+
+def reward(models, batch, key):
+  """The verdict of the toy; episodes have the rewards of their world."""
+  return batch if 'trajectories' in batch else _verdicts(models, batch, key)
+
+
 clip = dict(clip_low=0.2, clip_high=0.2)
 
 
@@ -282,4 +309,14 @@ ROWS = (
         samples(), reward, POLICY, **clip, entropy_coef=0.001, smooth_coef=3.0, ratio_low=0.5, ratio_high=2.0,
         window=50, phase=functools.partial(
             schedules.two_phases, kept=0.8, slow_rate=2.0, fast_rate=3.0, num_steps=200))),
+    Row('grpo_rooms', lambda: grpo(walks(), reward, WORLD_POLICY, no_kl(), **clip, entropy_coef=0.0),
+        model=WALKER, core=True),
+    Row('gigpo', lambda: gigpo(
+        walks(), reward, WORLD_POLICY, no_kl(), **clip, discount=0.9, step_weight=1.0, scaled=True),
+        model=WALKER),
+    Row('mapo', lambda: mapo(
+        walks(), reward, WORLD_POLICY, no_kl(), **clip, discount=0.9, batch_weight=0.5), model=WALKER),
+    Row('turn_ppo', lambda: turn_ppo(
+        walks(), reward, WORLD_POLICY, WORLD_CRITIC, no_kl(), **clip, entropy_coef=0.0, value_coef=0.5,
+        value_clip=0.2, discount=1.0, lambda_=0.95), model=WALKER, critic=True),
 )

@@ -8,9 +8,7 @@ The sampler and the scorer go through the same `Decoding.adjust`, so that under 
 `sampler_logprobs` and the log-probs of training are of the same (filtered, renormalised) distribution.
 """
 
-from collections.abc import Callable
 import functools
-from typing import Any
 
 import chex
 import jax
@@ -18,7 +16,7 @@ import jax.numpy as jnp
 
 from rlx import sharding
 from rlx.engine import packing as packings
-from rlx.engine import slots, speculate
+from rlx.engine import shards, slots, speculate
 from rlx.engine.columns import window
 from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Layout, Packing
@@ -138,55 +136,13 @@ def _decode_on_shards(
     )
   if prompt_of_row is not None:
     prompts, prompt_lengths, group_size = prompts[prompt_of_row], prompt_lengths[prompt_of_row], 1
-  return over_groups(
+  return shards.over_groups(
       lambda params, prompts, lengths, rows, size: decode(
           params, prompts=prompts, prompt_lengths=lengths, group_size=size, **rows
       ),
       params, prompts, prompt_lengths, {'keys': keys, 'budgets': budgets}, group_size=group_size,
       axes=model.axes, dtype=model.dtype,
   )
-
-
-def over_groups(
-    decode: Callable, params: Any, prompts: jax.Array, prompt_lengths: jax.Array, rows: Any, *,
-    group_size: int, axes: sharding.Axes, dtype: Any,
-) -> Any:
-  """What becomes of rows; each shard of devices decodes its own, behind the prompts that they stand behind.
-
-  A prompt's group stays together where the prompts can be dealt out; else it is cut into equal pieces, and if
-  there are none either, rows are filled up.
-
-  Args:
-    decode: `(params, prompts [p, Tp], prompt_lengths [p], rows, group_size) -> arrays [p * group_size, ...]`.
-    params: of the policy, or of several models.
-    prompts: [P, Tp] int32.
-    prompt_lengths: [P] int32.
-    rows: what each row has for itself, arrays [B, ...].
-    group_size: rows a prompt.
-    axes: as for `sharding.over_rows`.
-    dtype: likewise.
-  Returns:
-    Arrays [B, ...].
-  """
-  num_rows, num_shards = prompts.shape[0] * group_size, sharding.row_shards()
-  if num_shards == 1:
-    return decode(params, prompts, prompt_lengths, rows, group_size)
-  sizes = [size for size in range(group_size, 0, -1) if group_size % size == 0]
-  divides = lambda size: num_rows % (size * num_shards) == 0
-  size = next((size for size in sizes if divides(size)), group_size)
-  pieces, missing = group_size // size, -(num_rows // size) % num_shards
-  prompt = jnp.repeat(jnp.arange(prompts.shape[0]), pieces)
-  prompt, row = (jnp.pad(x, (0, more), mode='edge') for x, more in (
-      (prompt, missing), (jnp.arange(num_rows), missing * size)))
-  given = {
-      'prompts': prompts[prompt], 'lengths': prompt_lengths[prompt],
-      'rows': jax.tree.map(lambda x: x[row], rows),
-  }
-  out = sharding.over_rows(
-      lambda params, given: decode(params, given['prompts'], given['lengths'], given['rows'], size),
-      params, given, axes=axes, dtype=dtype, streamed=False,
-  )
-  return jax.tree.map(lambda x: x[:num_rows], out)
 
 
 def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, group_size, decoding):
@@ -276,8 +232,9 @@ def replay(
 
   num_slots = -(-num_slots // sharding.row_shards())  # of each shard, as they were sampled
   queue = functools.partial(_forced, model=model, decoding=decoding, num_slots=num_slots)
-  rows = {'forced': forced, 'budgets': batch['action_mask'].sum(axis=1)}
-  logprobs = over_groups(
+  # What others said is read again, too.
+  rows = {'forced': forced, 'budgets': batch['valid'].sum(axis=1) - batch['prompt_lengths']}
+  logprobs = shards.over_groups(
       queue, params, prompts, lengths, rows, group_size=group_size, axes=model.axes, dtype=model.dtype
   )
   logprobs = window(logprobs, -batch['prompt_lengths'], batch['tokens'].shape[1])
@@ -294,7 +251,7 @@ def _forced(params, prompts, lengths, rows, group_size, *, model, decoding, num_
 
   _, logprobs, _ = _run_queue(
       params, model, prompts, lengths, rows['budgets'], draw, group_size=group_size, decoding=decoding,
-      num_slots=num_slots,
+      num_slots=num_slots, is_end=lambda tokens: jnp.zeros(tokens.shape, bool),
   )
   return logprobs
 
@@ -311,31 +268,47 @@ def _decode_in_slots(
 
   return _run_queue(
       params, model, prompts, prompt_lengths, budgets, draw, group_size=group_size, decoding=decoding,
-      num_slots=num_slots, speculation=speculation, prompt_of_row=prompt_of_row,
+      num_slots=num_slots, is_end=decoding.is_eos, speculation=speculation, prompt_of_row=prompt_of_row,
   )
 
 
 def _run_queue(
-    params, model, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots,
+    params, model, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots, is_end,
     speculation=None, prompt_of_row=None,
 ):
+  params, bank, queue, begun = open_queue(
+      params, model, prompts, prompt_lengths, budgets, group_size=group_size, decoding=decoding,
+      num_slots=num_slots, prompt_of_row=prompt_of_row,
+  )
+  if speculation is None:
+    draw = functools.partial(draw, params, model)
+    end, counted = slots.run(params, model, bank, queue, begun, draw, is_end), {}
+  else:
+    end, tally = speculate.run(
+        params, model, bank, queue, begun, draw, is_end, speculation=speculation, beginnings=prompts
+    )
+    counted = tally.describe(end)
+  return end.tokens[:-1], end.logprobs[:-1], counted
+
+
+def open_queue(
+    params, model, prompts, prompt_lengths, budgets, *, group_size, decoding, num_slots, prompt_of_row=None,
+    order=None, length=None,
+):
+  """Parameters as a decoding loop reads them, and the bank, the queue and the slots that it begins with.
+
+  With `order` and `length`, as `slots.Queue` has them, the others wait for somebody to name them.
+  """
   num_rows, columns = prompts.shape[0] * group_size, prompts.shape[1] + decoding.max_tokens
   bank = slots.read_prompts(params, model, prompts, prompt_lengths, columns=columns)
   queue = slots.fresh(prompt_lengths, budgets, group_size=group_size, max_tokens=decoding.max_tokens)
   if prompt_of_row is not None:
     queue = queue._replace(beginnings=prompt_of_row, prompt_lengths=prompt_lengths[prompt_of_row])
+  if order is not None:
+    queue = queue._replace(order=order, length=jnp.int32(length))
   begun = slots.begin(model, bank, queue, num_slots=min(num_slots, num_rows))
   params, kv, cache = model.to_decode(params, bank.kv, begun.cache)
-  bank, begun = bank._replace(kv=kv), begun._replace(cache=cache)
-  if speculation is None:
-    draw = functools.partial(draw, params, model)
-    end, counted = slots.run(params, model, bank, queue, begun, draw, decoding.is_eos), {}
-  else:
-    end, tally = speculate.run(
-        params, model, bank, queue, begun, draw, decoding.is_eos, speculation=speculation, beginnings=prompts
-    )
-    counted = tally.describe(end)
-  return end.tokens[:-1], end.logprobs[:-1], counted
+  return params, bank._replace(kv=kv), queue, begun._replace(cache=cache)
 
 
 def draw_tokens(params, model, decoding, keys, hidden, column, said=None):
@@ -483,7 +456,9 @@ def token_statistics(
   """
   how = {'model': model, 'names': names, 'decoding': decoding, 'chunk_size': chunk_size}
   if packing is None:
-    columns, function = ('tokens', 'action_mask', 'prompt_lengths'), functools.partial(_score_rows, **how)
+    # Where others speak too, most columns may be no actions: those are not worth their logits.
+    read = _score_rows if 'trajectories' not in batch else _score_actions
+    columns, function = ('tokens', 'action_mask', 'prompt_lengths'), functools.partial(read, **how)
   else:
     columns, function = packings.COLUMNS, functools.partial(_score_in_packs, packing=packing, **how)
   rows = {name: batch[name] for name in columns}
@@ -493,6 +468,20 @@ def token_statistics(
 def _score_rows(params, batch, *, model, names, **how):
   hidden, _ = model.forward(params, batch['tokens'])
   return _hidden_statistics(params, model, batch, hidden, names, **how)
+
+
+def _score_actions(params, batch, *, model, names, decoding, chunk_size):
+  """`_score_rows`, in which only the actions meet the output matrix."""
+  hidden, _ = model.forward(params, batch['tokens'])
+  cut = lambda x, shift: window(x, batch['prompt_lengths'] - shift, decoding.max_tokens)
+  mask, targets = cut(batch['action_mask'], 0), cut(batch['tokens'], 0)
+  index = jnp.where(mask, jnp.arange(decoding.max_tokens)[None], -1)
+  scores = _counted_statistics(
+      params, cut(hidden, 1).reshape(-1, model.width), jnp.arange(mask.size), targets.reshape(-1),
+      index.reshape(-1), model=model, names=names, decoding=decoding, chunk_size=chunk_size,
+  )
+  spread = lambda x: window(x.reshape(mask.shape), -batch['prompt_lengths'], batch['tokens'].shape[1])
+  return tuple(spread(scores[name]) for name in names)
 
 
 def _score_in_packs(params, batch, *, packing, names, **how):
@@ -550,8 +539,30 @@ def _score_packed(params, layout: Layout, *, model, names, decoding, chunk_size)
   """Statistics [rows, C] of the actions in packed rows, by name."""
   hidden, _ = model.forward(params, layout.tokens, layout.places)
   rows = jnp.arange(hidden.shape[0])[:, None] * hidden.shape[1]
-  hidden, sources = hidden.reshape(-1, model.width), (rows + layout.sources).reshape(-1)
-  targets, index = layout.tokens.reshape(-1), layout.action_index.reshape(-1)
+  scores = _counted_statistics(
+      params, hidden.reshape(-1, model.width), (rows + layout.sources).reshape(-1),
+      layout.tokens.reshape(-1), layout.action_index.reshape(-1), model=model, names=names,
+      decoding=decoding, chunk_size=chunk_size,
+  )
+  return {name: x.reshape(layout.tokens.shape) for name, x in scores.items()}
+
+
+def _counted_statistics(
+    params, hidden, sources, targets, index, *, model, names, decoding, chunk_size
+) -> dict[str, jax.Array]:
+  """Statistics [N] of tokens by name, 0 where they are no action; only actions meet the output matrix.
+
+  Args:
+    params: of the model.
+    hidden: [N, D].
+    sources: [N], which hidden state predicts each token.
+    targets: [N] tokens.
+    index: [N] columns behind the prompt; -1 where the token is no action.
+    model: its functions.
+    names: of the statistics.
+    decoding: as the sampler's.
+    chunk_size: tokens whose logits exist at one time.
+  """
   # The sampler could not end a row in its first columns; there it drew from another distribution.
   early, late = (index >= 0) & (index < decoding.min_tokens), index >= decoding.min_tokens
   parts = [(late & (index >= 0), True)] + [(early, False)] * (decoding.min_tokens > 0)
@@ -564,7 +575,7 @@ def _score_packed(params, layout: Layout, *, model, names, decoding, chunk_size)
     )
     back = lambda values, order=order, counted=counted: jnp.where(
         counted, values[jnp.argsort(order)], 0
-    ).reshape(layout.tokens.shape)
+    )
     scores = {name: back(getattr(x, name)) for name in names}
     total = scores if total is None else jax.tree.map(jnp.add, total, scores)
   return total

@@ -10,7 +10,7 @@ go on from its state; a sequence can also go on from its tokens alone, read like
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -136,16 +136,94 @@ def run(
   Returns:
     The state at the end.
   """
+  hear = lambda nothing, slots, drawn: (drawn, is_end, slots, nothing, None)
+  return converse(params, model, bank, queue, slots, (), draw, hear, until=until)[0]
+
+
+def converse(
+    params: Params,
+    model: LanguageModel,
+    bank: Bank,
+    queue: Queue,
+    slots: Slots,
+    talk: Any,
+    draw: Callable,
+    hear: Callable,
+    *,
+    read: Callable = lambda talk, slots: slots,
+    until: Callable[[Slots], jax.Array] = lambda slots: jnp.bool_(False),
+) -> tuple[Slots, Any]:
+  """`run`, with somebody who says what is read in place of what was drawn, and when a sequence is over.
+
+  Args:
+    params: as for `run`, like all that is not below.
+    model: its functions.
+    bank: beginnings.
+    queue: the sequences.
+    slots: the state before.
+    talk: what `hear` remembers.
+    draw: how tokens are drawn.
+    hear: `(talk, slots, (tokens [S], logprobs [S])) -> (said, is_end, slots, talk, follows)`: the tokens and
+      log-probs that are taken in place of those that were drawn, what ends a sequence (as for `advance`),
+      `slots` in which it may have written tokens that are read later, and None, or [S] sequences of the same
+      prompt that the slots go on with, the number of sequences for none. What the slot holds of the prompt is
+      theirs too; the first tokens behind it must be there to be read.
+    read: `(talk, slots) -> slots`, in front of each step: what is there to be read may be read at once, with
+      `read_ahead`.
+    until: stops the loop.
+  Returns:
+    The state at the end, and what `hear` remembers then.
+  """
   num_sequences = queue.budgets.shape[0]
+  drafts = jnp.zeros((slots.sequence.shape[0], 0), jnp.int32)
 
-  def step(slots: Slots) -> Slots:
-    drafts = jnp.zeros((slots.sequence.shape[0], 0), jnp.int32)
-    slots, _ = advance(params, model, queue, slots, newest(slots, draw), drafts, draw, is_end)
-    return refill(slots, bank, queue)
+  def step(carry):
+    slots, talk = carry
+    slots = read(talk, slots)
+    said, is_end, slots, talk, follows = hear(talk, slots, newest(slots, draw))
+    slots, _ = advance(params, model, queue, slots, said, drafts, draw, is_end)
+    if follows is not None:
+      taken = jnp.where(follows < num_sequences, follows, slots.sequence)
+      slots = slots._replace(sequence=taken)
+    return refill(slots, bank, queue), talk
 
-  unfinished = lambda slots: jnp.any(slots.sequence < num_sequences) & ~until(slots)
+  unfinished = lambda carry: jnp.any(carry[0].sequence < num_sequences) & ~until(carry[0])
   with loops.times(-(-num_sequences * queue.tokens.shape[1] // slots.sequence.shape[0])):
-    return jax.lax.while_loop(unfinished, step, slots)
+    return jax.lax.while_loop(unfinished, step, (slots, talk))
+
+
+def read_ahead(
+    params: Params, model: LanguageModel, queue: Queue, slots: Slots, pending: jax.Array, *, num_tokens: int
+) -> Slots:
+  """The slots, behind tokens that need no draw; nothing is done where no slot has any.
+
+  It is a step of its own, so that tokens are drawn in steps of one width, whoever reads beside them. What it
+  stores for slots that read less is written anew before anybody looks there.
+
+  Args:
+    params: of the policy.
+    model: its functions.
+    queue: the sequences.
+    slots: before; the tokens are in their columns.
+    pending: [S] int32, how many there are for each slot.
+    num_tokens: that are read at once, of one slot.
+  """
+  taken = jnp.clip(pending, 0, num_tokens)
+
+  def look(slots: Slots) -> Slots:
+    sequence = slots.sequence
+    count = slots.counts[sequence]
+    columns = jnp.minimum(count[:, None] + jnp.arange(num_tokens)[None], slots.tokens.shape[1] - 1)
+    positions = queue.prompt_lengths[jnp.minimum(sequence, queue.budgets.shape[0] - 1)] + count
+    fed = slots.tokens[sequence[:, None], columns]
+    hidden, cache = model.decode_rows(params, fed, positions, slots.cache)
+    newest = jnp.take_along_axis(hidden, jnp.maximum(taken - 1, 0)[:, None, None], axis=1)[:, 0]
+    return slots._replace(
+        hidden=jnp.where((taken > 0)[:, None], newest, slots.hidden), cache=cache,
+        counts=slots.counts.at[sequence].add(taken), steps=slots.steps + 1,
+    )
+
+  return jax.lax.cond(jnp.any(taken > 0), look, lambda slots: slots, slots)
 
 
 def newest(slots: Slots, draw: Callable) -> tuple[jax.Array, jax.Array]:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx import sharding
-from rlx.engine import sample
+from rlx.engine import sample, shards
 from rlx.engine.columns import window
 from rlx.engine.decoding import Decoding
 from rlx.kernels import loops
@@ -120,7 +120,7 @@ def together(
     sample.check_context(model, decoding, prompts.shape[1])
   num_rows = prompts.shape[0] * group_size
   read = functools.partial(_read_together, decoders=decoders, mix=mix, decoding=decoding, greedy=greedy)
-  tokens, logprobs = sample.over_groups(
+  tokens, logprobs = shards.over_groups(
       read, {name: models[name] for name in decoders}, prompts, prompt_lengths,
       keys_of_rows(key, num_rows), group_size=group_size,
       axes={name: axis for model in decoders.values() for name, axis in model.axes.items()},

@@ -14,6 +14,7 @@ from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
+from rlx.envs.turns import TurnTask
 from rlx.errors import at_least
 from rlx.evaluation.evaluation import Evaluation
 from rlx.rewards.host import HostReward
@@ -50,6 +51,10 @@ def verified_by(
     ValueError: none are asked.
   """
   at_least(1, problems=problems)
+  if isinstance(task, TurnTask):
+    raise ValueError(
+        "the task is a world of turns, which verifies nothing: take evals.<name>.name='turns.episodes'"
+    )
 
   def ask(models: Models, world: World):
     del world

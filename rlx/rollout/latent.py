@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from rlx import sharding
 from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
-from rlx.engine import stepwise
+from rlx.engine import shards, stepwise
 from rlx.engine.columns import window
 from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Speaker
@@ -101,7 +101,7 @@ def sample(
   engine.check_context(model, decoding, prompts.shape[1])
   num_rows = prompts.shape[0] * group_size
   read = functools.partial(_think, model=model, decoding=decoding, answer_id=answer_id, greedy=greedy)
-  tokens, logprobs, (h, thinks) = engine.over_groups(
+  tokens, logprobs, (h, thinks) = shards.over_groups(
       read, params, prompts, prompt_lengths, stepwise.keys_of_rows(key, num_rows), group_size=group_size,
       axes=model.axes, dtype=model.dtype,
   )

@@ -14,6 +14,7 @@ from rlx.engine import speculate
 from rlx.engine.speaker import Speaker
 from rlx.engine.speculate import Drafter, Speculation
 from rlx.envs.text import Task
+from rlx.envs.turns import TurnTask
 from rlx.errors import at_least
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
@@ -130,6 +131,7 @@ def _completions(
 ) -> StatefulRollout:
   check_groups(batch_size, group_size)
   check_chance(policy, group_size)
+  check_single(task)
 
   def sample(models: Models, prompts: jax.Array, lengths: jax.Array, key: Key) -> Batch:
     return policy.sample(
@@ -193,6 +195,15 @@ def check_chance(policy: Speaker, group_size: int) -> None:
     )
 
 
+def check_single(task: Task | Dataset) -> None:
+  """Raises `ValueError` where a task is a world, which is answered in turns."""
+  if isinstance(task, TurnTask):
+    raise ValueError(
+        "the task is a world of turns and judges no completion: take rollout.name='turns.episodes' "
+        "(for SFT 'turns.expert_turns') with reward.name='of_world'"
+    )
+
+
 def check_solutions(task: Task | Dataset, policy: Speaker) -> None:
   """Raises `ValueError` where a solution is longer than the actions that are scored."""
   if task.action_columns > policy.decoding.max_tokens:
@@ -212,6 +223,7 @@ def solutions(task: Task | Dataset, policy: Speaker, *, batch_size: int) -> Stat
   Raises:
     ValueError: a solution is longer than the actions that are scored.
   """
+  check_single(task)
   check_solutions(task, policy)
   at_least(1, batch_size=batch_size)
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 
+from rlx.evaluation.turns import transcript
 from rlx.learners import without_rests
 from rlx.run.stages import Run
 from rlx.run.writers import summarise_population
@@ -26,14 +27,17 @@ def of_metrics(metrics: Mapping, population: int) -> list[dict[str, float]]:
 
 def read_batch(run: Run, batch: Batch, extra: Mapping[str, list]) -> list[dict]:
   """Rows of a batch as text: prompt, completion, reward, advantage, every column named `area/what`, and what
-  reward functions logged for the row."""
+  reward functions logged for the row. The completion of an episode is what was said in it, turn by turn."""
   batch = jax.tree.map(np.asarray, batch)
   rows = []
   for i, length in enumerate(batch['prompt_lengths']):
     tokens, valid, mask = (batch[name][i] for name in ('tokens', 'valid', 'action_mask'))
+    spoken = run.task.decode(tokens[length:][valid[length:]])
+    if 'trajectories' in batch:
+      spoken = transcript(run.task, {name: x[i] for name, x in batch.items()})
     row = {
         'prompt': run.task.decode(tokens[:length]),
-        'completion': run.task.decode(tokens[length:][valid[length:]]),
+        'completion': spoken,
         'reward': float(batch['rewards'][i]),
         'advantage': float(batch['advantages'][i][mask][0]) if 'advantages' in batch and mask.any() else 0.0,
     }

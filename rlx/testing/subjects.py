@@ -56,6 +56,9 @@ SUBJECTS: Mapping[str, Subject] = {
         'GRPO with a curriculum (MoPPS)', 'curriculum/mopps_arithmetic:smoke', *_ARITHMETIC, steps=28
     ),
     'ppo': _run('PPO with a critic', 'policy_gradient/ppo_arithmetic:smoke', *_ARITHMETIC, steps=28),
+    'episodes': _run(
+        'GRPO in a world of turns', 'agents/rooms_grpo:smoke', '--config.steps=12', _PROBLEMS, steps=16
+    ),
     'sac': _run('SAC', 'control/sac_pendulum:smoke', *_CONTROL, steps=40),
     'iql': _run('IQL, offline', 'offline/iql_pointmass:smoke', *_CONTROL, steps=40),
 }

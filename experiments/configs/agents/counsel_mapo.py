@@ -1,0 +1,39 @@
+"""MAPO with a user whose mood is to be lifted: every turn has a reward, and turns are compared in two ways.
+
+    rlx --config=agents/counsel_mapo --workdir=runs/counsel_mapo
+
+The world is `envs/worlds/counsel.py`; chance lowers the mood, so a little imitation comes first.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+from rlx.experiments.configs.agents import rooms_grpo
+
+TURNS = {'turn_tokens': 2, 'max_turns': 12}  # a letter and the end token
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  parse_arg(arg, smoke=False)
+  config = rooms_grpo.get_config(arg, steps=200)
+  config.task = config.sft.task = {
+      'name': 'counsel',
+      'moods': 6,
+      'needs': 6,
+      'replies': 6,
+      'patience': 0.5,  # a wrong reply is forgiven as often
+      'held_out_share': 0.1,
+  }
+  config.decoding.max_tokens = config.sft.decoding.max_tokens = 64
+  config.algorithm = {
+      'name': 'mapo',
+      'clip_low': 0.2,
+      'clip_high': 0.2,
+      'kl': {'name': 'no_kl'},
+      'discount': 0.9,  # from turn to turn
+      'batch_weight': 0.5,
+  }
+  return config

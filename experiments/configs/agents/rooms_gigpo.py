@@ -1,0 +1,29 @@
+"""GiGPO in the rooms of `rooms_grpo`: turns that began in the same state are compared as well.
+
+    rlx --config=agents/rooms_gigpo --workdir=runs/rooms_gigpo
+
+Paper: https://arxiv.org/abs/2505.10978 (w = 1, as there; γ 0.95)
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+from rlx.experiments.configs.agents import rooms_grpo
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  parse_arg(arg, smoke=False)
+  config = rooms_grpo.get_config(arg)
+  config.algorithm = {
+      'name': 'gigpo',
+      'clip_low': 0.2,
+      'clip_high': 0.2,
+      'kl': {'name': 'no_kl'},
+      'discount': 0.95,  # from turn to turn
+      'step_weight': 1.0,
+      'scaled': True,  # by deviations, of episodes and of steps
+  }
+  return config

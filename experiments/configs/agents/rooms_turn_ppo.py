@@ -1,0 +1,34 @@
+"""PPO by turns in the rooms of `rooms_grpo`: a critic's value before each turn, GAE from turn to turn.
+
+    rlx --config=agents/rooms_turn_ppo --workdir=runs/rooms_turn_ppo
+
+Paper: https://arxiv.org/abs/2508.04280 and https://arxiv.org/abs/2510.12693
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+from rlx.experiments.configs.agents import rooms_grpo
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  parse_arg(arg, smoke=False)
+  config = rooms_grpo.get_config(arg)
+  config.models.value = {'name': 'value_head'}
+  config.trained = ('policy', 'value')
+  config.rollout.group_size = 1  # the critic is the baseline
+  config.algorithm = {
+      'name': 'turn_ppo',
+      'clip_low': 0.2,
+      'clip_high': 0.2,
+      'kl': {'name': 'no_kl'},
+      'entropy_coef': 0.0,
+      'value_coef': 0.5,
+      'value_clip': 0.2,
+      'discount': 0.99,  # from turn to turn
+      'lambda_': 0.95,
+  }
+  return config

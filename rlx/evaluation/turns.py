@@ -1,0 +1,109 @@
+"""What a policy does in a world: whole episodes of held-out problems, and how they read, turn by turn."""
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rlx.engine import turns as engine
+from rlx.engine.speaker import Speaker
+from rlx.engine.turns import Turns
+from rlx.envs.text import Task
+from rlx.envs.turns import SUCCESS
+from rlx.errors import at_least
+from rlx.evaluation.evaluation import Evaluation
+from rlx.rollout.turns import as_world
+from rlx.types import Models, World
+
+_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
+_SHOWN = ('tokens', 'valid', 'action_mask', 'turns', 'prompt_lengths', 'token_rewards', 'understood')
+
+
+def episodes(
+    task: Task, policy: Speaker, transcripts: int, *, problems: int, num_slots: int, turn_tokens: int,
+    max_turns: int,
+) -> Evaluation:
+  """One episode of each of some held-out problems, without chance in what the policy says.
+
+  Args:
+    task: the world.
+    policy: what is examined; the chance is taken out of its decoding.
+    transcripts: how many episodes are handed back to be read.
+    problems: how many held-out problems there are.
+    num_slots: episodes that are in the loop at a time; 0 for all.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most turns of an episode.
+  Returns:
+    The evaluation; its metrics are `accuracy`, the share of episodes that were solved, `reward`, the mean
+    return, `turns`, `understood`, `truncated_fraction`, and what the world tells of its episodes, by name.
+  """
+  at_least(1, problems=problems, max_turns=max_turns)
+  at_least(0, num_slots=num_slots)
+  world_of, turns = as_world(task), Turns(turn_tokens, max_turns)
+  engine.check(world_of, policy.decoding, turns)
+
+  def ask(models: Models, world: World):
+    del world
+    problem_key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED))
+    asked = world_of.sample(problem_key, problems, True)
+    rows = engine.sample(
+        models['policy'], policy.model, world_of, asked, world_key, group_size=1,
+        decoding=policy.decoding.greedy, turns=turns, num_slots=num_slots, world_key=world_key,
+    )
+    told = {name.partition('/')[2]: x.mean() for name, x in rows.items() if name.startswith('episode/')}
+    metrics = {
+        'accuracy': told.pop(SUCCESS),
+        'reward': rows['rewards'].mean(),
+        'turns': rows['turns/mean'].mean(),
+        'understood': rows['turns/understood'].mean(),
+        'truncated_fraction': rows['truncated'].mean(dtype=jnp.float32),
+        **told,
+    }
+    shown = {name: rows[name][:transcripts] for name in _SHOWN}
+    return metrics, {**shown, 'solved': rows[f'episode/{SUCCESS}'][:transcripts] == 1}
+
+  def read(answer):
+    metrics, rows = answer
+    rows = jax.tree.map(np.asarray, rows)
+    told = []
+    for i, length in enumerate(rows['prompt_lengths']):
+      row = {name: x[i] for name, x in rows.items()}
+      told.append({
+          'prompt': world_of.decode(row['tokens'][:length]), 'completion': transcript(world_of, row),
+          'solution': '', 'correct': bool(row['solved']),
+      })
+    return {name: float(x) for name, x in metrics.items()}, told
+
+  return Evaluation(ask=ask, read=read)
+
+
+def turns_of(task: Task, row: Mapping[str, np.ndarray]) -> list[dict]:
+  """The turns of an episode: `action`, `observation` (what was read behind it), `reward` and `understood`.
+
+  Args:
+    task: decodes.
+    row: columns of one row of `engine.turns.as_rows`, on the host.
+  """
+  tokens, turns, said = row['tokens'], row['turns'], row['action_mask']
+  heard = row['valid'] & ~said & (turns >= 0)
+  found = []
+  for turn in range(int(turns.max(where=row['valid'], initial=-1)) + 1):
+    here = turns == turn
+    found.append({
+        'action': task.decode(tokens[here & said]),
+        'observation': task.decode(tokens[here & heard]),
+        'reward': float(row['token_rewards'][here & said].sum()),
+        'understood': bool(row['understood'][here & said].any()),
+    })
+  return found
+
+
+def transcript(task: Task, row: Mapping[str, np.ndarray]) -> str:
+  """An episode behind its prompt as text, a line for what was said and one for what was answered."""
+  lines = ['']
+  for turn in turns_of(task, row):
+    reward = f'  [{turn["reward"]:+g}]' if turn['reward'] else ''
+    lines.append(f'> {turn["action"]}{reward}{"" if turn["understood"] else "  (not understood)"}')
+    lines += [turn['observation']] if turn['observation'] else []
+  return '\n'.join(lines)

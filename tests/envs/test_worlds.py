@@ -1,0 +1,115 @@
+"""Worlds of turns: each keeps the contract, and the contract notices what breaks it."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rlx.envs import turns
+from rlx.envs.conformance import check_turn_task
+from rlx.envs.sorting import sorting
+from rlx.envs.turns import one_turn
+from rlx.envs.worlds.attempts import attempts
+from rlx.envs.worlds.counsel import counsel
+from rlx.envs.worlds.craft import craft
+from rlx.envs.worlds.desk import desk
+from rlx.envs.worlds.errand import errand
+from rlx.envs.worlds.lane import lane
+from rlx.envs.worlds.library import library
+from rlx.envs.worlds.manners import manners
+from rlx.envs.worlds.questions import questions
+from rlx.envs.worlds.repair import repair
+from rlx.envs.worlds.rooms import rooms
+from rlx.envs.worlds.sokoban import sokoban
+from rlx.envs.worlds.workshop import workshop
+
+WORLDS = {
+    'rooms': lambda: rooms(height=2, width=3, num_mazes=4, loops=1, num_keys=1, held_out_share=0.2),
+    'sokoban': lambda: sokoban(size=3, num_walls=1, num_plans=2, held_out_share=0.2),
+    'questions': lambda: questions(bits=3, decoys=1, cost=0.1, held_out_share=0.3),
+    'errand': lambda: errand(num_things=3, num_kinds=3, cost=0.2, held_out_share=0.5),
+    'manners': lambda: manners(num_letters=3, num_manners=3, requests=3, held_out_share=0.3),
+    'workshop': lambda: workshop(num_letters=2, modulus=3, num_rules=2, held_out_share=0.3),
+    'library': lambda: library(documents=4, max_links=2, libraries=8, held_out_share=0.3),
+    'craft': lambda: craft(basics=3, dishes=4, event_reward=0.5, held_out_share=0.3),
+    'desk': lambda: desk(pages=3, values=2, goals=2, calls=1, cost=0.01, held_out_share=0.3),
+    'counsel': lambda: counsel(moods=4, needs=3, replies=3, patience=0.5, held_out_share=0.3),
+    'repair': lambda: repair(operations=2, modulus=5, tests=3, held_out_share=0.3),
+    'lane': lambda: lane(lanes=2, length=6, sight=2, stride=2, cost=0.02, held_out_share=0.3),
+    'attempts': lambda: attempts(
+        task=lambda: sorting(length=2, held_out_share=0.2), num_attempts=2, stop_when_right=True, bonus=0.0),
+    'one_turn': lambda: one_turn(sorting(length=2, held_out_share=0.2)),
+}
+
+
+@pytest.mark.parametrize('name', WORLDS)
+def test_worlds_keep_the_contract(name):
+  check_turn_task(WORLDS[name](), num=128)
+
+
+def broken(**changes):
+  """A small world, parts of which are others."""
+  world = rooms(height=1, width=3, num_mazes=1, loops=0, num_keys=0, held_out_share=0.4)
+  return dataclasses.replace(world, **{name: make(world) for name, make in changes.items()})
+
+
+def reading_on(world):
+  def act(state, action, length, key):
+    return world.act(state, action, jnp.int32(action.shape[0]), key)
+
+  return act
+
+
+def ending(world):
+  def act(state, action, length, key):
+    reply = world.act(state, action, length, key)
+    return reply._replace(ended=reply.ended | ~reply.understood)
+
+  return act
+
+
+BROKEN = {
+    'stands behind': dict(act=reading_on),
+    'not understood ends': dict(act=ending),
+    'expert_return=2.0': dict(expert_return=lambda world: 2.0),
+    'the same id': dict(state_id=lambda world: lambda state: state['goal']),
+    'observation_columns=3': dict(observation_columns=lambda world: 3),
+}
+
+
+@pytest.mark.parametrize('said', [
+    pytest.param(x, marks=() if i in (0, 4) else pytest.mark.slow) for i, x in enumerate(BROKEN)
+])
+def test_what_breaks_the_contract_is_told(said):
+  with pytest.raises(ValueError, match=said):
+    check_turn_task(broken(**BROKEN[said]), num=64, max_turns=8)
+
+
+def test_what_is_said_ends_where_it_ends():
+  said = lambda tokens, length, columns=3: turns.said(jnp.array(tokens), length, columns).tolist()
+  assert said([5, 6, 1, 7], 3) == said([5, 6, 9, 7], 2) == said([5, 6], 2) == [5, 6, 0]
+  assert said([5, 6, 7, 8], 4) == [5, 6, -1] and said([5, 6, 7], 3) == [5, 6, 7]
+  assert said([1, 5], 2) == [0, 0, 0]
+
+
+def test_fingerprints_tell_small_states_apart():
+  number = jnp.arange(64)
+  pairs = jnp.stack([number, jnp.full(64, 3)], axis=1)
+  states = {'x': pairs, 'y': number % 2 == 0, 'z': jnp.zeros((64, 0))}
+  ids = jax.vmap(turns.fingerprint)(states)
+  assert len(set(np.asarray(ids).tolist())) == 64
+  swapped = {'x': states['x'][:, ::-1], 'y': states['y'], 'z': states['z']}
+  assert not np.any(np.asarray(jax.vmap(turns.fingerprint)(swapped))[4:] == np.asarray(ids)[4:])
+
+
+def test_compact_closes_gaps():
+  tokens, length = turns.compact(jnp.array([4, 5, 6, 7]), jnp.array([True, False, True, False]))
+  assert tokens.tolist() == [4, 6, 0, 0] and length == 2
+
+
+def test_what_chance_reaches_is_measured():
+  world = errand(num_things=2, num_kinds=2, cost=0.0, held_out_share=0.5)
+  assert world.random_return(max_turns=1) < world.random_return(max_turns=30) < 0.7
+  assert world.random_return(max_turns=30) == pytest.approx(0.5, abs=0.1)  # it fetches one of two in the end
