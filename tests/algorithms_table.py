@@ -21,6 +21,7 @@ from rlx.algorithms.clpo import clpo
 from rlx.algorithms.cog_rethinker import cog_rethinker
 from rlx.algorithms.dapo import dapo
 from rlx.algorithms.deadend import deadend
+from rlx.algorithms.dpo import dpo
 from rlx.algorithms.epo_entropy import epo_entropy
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.gvm import gvm
@@ -43,8 +44,8 @@ from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as selection
 from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Critic, Scoring, Speaker
-from rlx.envs.text import Task
-from rlx.losses import corrections, policy, ratios, regularizers, weights
+from rlx.envs.text import Task, demonstrations
+from rlx.losses import corrections, policy, preference, ratios, regularizers, weights
 from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
 from rlx.models import drafter, latent
 from rlx.models.heads import TokenHead
@@ -53,7 +54,7 @@ from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import curriculum, modes, nucleus, prompts, tree
 from rlx.rollout import latent as latent_rollout
-from rlx.types import Algorithm
+from rlx.types import Algorithm, StatefulRollout
 
 NUM_TOKENS, GROUP_SIZE, BATCH_SIZE = 3, 4, 64
 
@@ -150,6 +151,21 @@ def transferring():
   return with_columns(samples(), **none, **copies)
 
 
+def compared(batch_size=BATCH_SIZE):
+  """Pairs: the digit repeated, and another one in its place."""
+
+  def draw(models, world, key):
+    right_key, wrong_key = jax.random.split(key)
+    problems = TASK.sample(right_key, batch_size // 2, False)
+    digits = problems['prompts'][:, 0]
+    others = (digits - 1 + jax.random.randint(wrong_key, digits.shape, 0, 3)) % 4 + 2
+    wrong = {**problems, 'solutions': jnp.repeat(others[:, None], NUM_TOKENS, axis=1)}
+    rows = [demonstrations(x) for x in (problems, wrong)]
+    return jax.tree.map(lambda a, b: jnp.stack([a, b], axis=1).reshape(-1, *a.shape[1:]), *rows), world
+
+  return StatefulRollout(begin=lambda key: {}, draw=draw, data=None)
+
+
 def in_modes():
   return modes.forced(
       TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=0, modes=('0', '1')
@@ -208,6 +224,9 @@ def anywhere():
 ROWS = (
     Row('sft', lambda: sft(prompts.solutions(TASK, POLICY, batch_size=BATCH_SIZE), POLICY),
         metric='-loss/nll', reached=-0.1, core=True),
+    Row('dpo', lambda: dpo(
+        compared(), POLICY, POLICY, loss=functools.partial(preference.sigmoid, beta=1.0)),
+        slow=('reference',), metric='-loss/preference', reached=-0.2, core=True),
     Row('reinforce', lambda: reinforce(samples(), reward, POLICY, no_kl(), entropy_coef=0.0)),
     Row('grpo', lambda: grpo(samples(), reward, POLICY, held(), **clip, entropy_coef=0.0),
         slow=('reference',), core=True),
