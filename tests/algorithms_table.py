@@ -23,15 +23,18 @@ from rlx.algorithms.dapo import dapo
 from rlx.algorithms.deadend import deadend
 from rlx.algorithms.dpo import dpo
 from rlx.algorithms.epo_entropy import epo_entropy
+from rlx.algorithms.gkd import gkd
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.gvm import gvm
 from rlx.algorithms.hgpo import hgpo
 from rlx.algorithms.hrpo import hrpo
+from rlx.algorithms.kto import kto
 from rlx.algorithms.mssr import mssr
 from rlx.algorithms.nlpo import nlpo
 from rlx.algorithms.pav import pav
 from rlx.algorithms.policy_gradient import policy_gradient
 from rlx.algorithms.ppo import ppo
+from rlx.algorithms.reference_free import reference_free
 from rlx.algorithms.reinforce import reinforce
 from rlx.algorithms.remax import remax
 from rlx.algorithms.remix import remix
@@ -45,7 +48,7 @@ from rlx.controllers import prompts as selection
 from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Critic, Scoring, Speaker
 from rlx.envs.text import Task, demonstrations
-from rlx.losses import corrections, policy, preference, ratios, regularizers, weights
+from rlx.losses import comparisons, corrections, policy, preference, ratios, regularizers, weights
 from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
 from rlx.models import drafter, latent
 from rlx.models.heads import TokenHead
@@ -161,7 +164,8 @@ def compared(batch_size=BATCH_SIZE):
     others = (digits - 1 + jax.random.randint(wrong_key, digits.shape, 0, 3)) % 4 + 2
     wrong = {**problems, 'solutions': jnp.repeat(others[:, None], NUM_TOKENS, axis=1)}
     rows = [demonstrations(x) for x in (problems, wrong)]
-    return jax.tree.map(lambda a, b: jnp.stack([a, b], axis=1).reshape(-1, *a.shape[1:]), *rows), world
+    rows = jax.tree.map(lambda a, b: jnp.stack([a, b], axis=1).reshape(-1, *a.shape[1:]), *rows)
+    return {**rows, 'preferred': jnp.arange(batch_size) % 2 == 0}, world
 
   return StatefulRollout(begin=lambda key: {}, draw=draw, data=None)
 
@@ -227,6 +231,16 @@ ROWS = (
     Row('dpo', lambda: dpo(
         compared(), POLICY, POLICY, loss=functools.partial(preference.sigmoid, beta=1.0)),
         slow=('reference',), metric='-loss/preference', reached=-0.2, core=True),
+    Row('kto', lambda: kto(
+        compared(), POLICY, POLICY, TASK, beta=1.0, desirable=1.0, undesirable=1.0),
+        slow=('reference',), metric='-loss/preference', reached=-0.2, rise=0.2),
+    Row('gkd', lambda: gkd(samples(), POLICY, POLICY, share=0.5), slow=('teacher',),
+        trained=lambda policy: {'policy': MODEL.init(jax.random.key(9))},  # another one than its teacher
+        metric='-loss/distillation', reached=-0.01, rise=0.02),
+    Row('reference_free', lambda: reference_free(
+        compared(), POLICY, level=comparisons.averaged, loss=functools.partial(
+            preference.plus, first=preference.nll, second=preference.odds_ratio, weight=0.5)),
+        metric='-loss/preference', reached=-0.5),
     Row('reinforce', lambda: reinforce(samples(), reward, POLICY, no_kl(), entropy_coef=0.0)),
     Row('grpo', lambda: grpo(samples(), reward, POLICY, held(), **clip, entropy_coef=0.0),
         slow=('reference',), core=True),

@@ -167,11 +167,12 @@ def test_padding_changes_nothing(row):
 UNSCORED = table.GROUP_SIZE + 1  # the last group, and one row of the group before it
 WHOLE_GROUPS = ('remax',)  # whose rows have to be so many a prompt
 # No reward is asked: demonstrations; answers that the algorithm verifies by itself.
-NO_REWARD = ('sft', 'brpo', 'dpo')
+OF_PAIRS = {'dpo', 'kto', 'reference_free'}
+NO_REWARD = {'sft', 'brpo', 'gkd'} | OF_PAIRS
 
 
 def test_only_what_asks_for_no_reward_has_none():
-  assert {row.name for row in table.ROWS if row.make().reward is keep_batch} == {'sft', 'dpo'}
+  assert {row.name for row in table.ROWS if row.make().reward is keep_batch} == {'sft', 'gkd'} | OF_PAIRS
 
 
 @pytest.mark.parametrize('row', [

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 
 from rlx.data.dataset import Dataset
+from rlx.data.stream import Streamed
 from rlx.engine.speaker import Speaker
 from rlx.errors import at_least
 from rlx.rewards.host import check_compiles
@@ -42,7 +43,33 @@ def judged_comparisons(task: Dataset, *, batch_size: int) -> StatefulRollout:
     raise ValueError(f'batch_size={batch_size}: a comparison is two rows; take {batch_size + 1}')
   if task.num_answers != 2:
     raise ValueError('the rows of data.train are no pairs; they need columns chosen and rejected')
+  return _demonstrated(task, batch_size)
 
+
+def labelled(task: Dataset, policy: Speaker, *, batch_size: int) -> StatefulRollout:
+  """Draws answers that are labelled good or bad; of pairs the better ones are good, the worse ones bad.
+
+  Args:
+    task: whose rows are `prompt, completion, label`, or pairs.
+    policy: scores them.
+    batch_size: rows B of the batch.
+  Raises:
+    ValueError: the rows have no labels, or all the same; of pairs, `batch_size` is odd.
+  """
+  if task.num_answers == 2:
+    return comparisons(task, policy, batch_size=batch_size)
+  check_solutions(task, policy)
+  at_least(1, batch_size=batch_size)
+  if 'labels' not in task.data:
+    raise ValueError('the rows of data.train have no labels; they need a column label, true or false')
+  labels = task.data['labels']
+  if not isinstance(task, Streamed) and labels.all() == labels.any():
+    kind = 'good' if labels.all() else 'bad'
+    raise ValueError(f'all {len(labels)} answers of data.train are {kind}; some of each are needed')
+  return _demonstrated(task, batch_size)
+
+
+def _demonstrated(task: Dataset, batch_size: int) -> StatefulRollout:
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     del models
     return task.demonstrate(world, key, batch_size)
