@@ -242,9 +242,9 @@ PAGE = """# Preferences: what methods gain and what they pay
 Written by `python -m rlx.experiments.studies.preferences`; {minutes:.1f} minutes on two CPU cores that had
 other work. {seeds} seeds, each a world of its own ([rlx/envs/gold.py](../../rlx/envs/gold.py)): {num_prompts}
 prompts with {num_answers} answers of {width} features; the gold reward is linear in them, with a rest of
-standard deviation {hidden} that no linear model sees. All methods begin from the reference and learn from the
-same {pairs} comparisons of its answers, labelled by Bradley and Terry; {steps} steps of Adam, β = {beta} where
-there is one. GRPO and online DPO ask a linear reward model that was fitted to the same labels: right on
+standard deviation {hidden} that no linear model sees. All methods begin from the reference and learn from
+the same {pairs} comparisons of its answers, labelled by Bradley and Terry; {steps} steps of Adam, β = {beta}
+where there is one. GRPO and online DPO ask a linear reward model that was fitted to the same labels: right on
 {accuracy:.0f} % of fresh pairs in the median (worst seed {worst:.0f} %). Gains are of gold reward over the
 reference, in standard deviations of the answers to a prompt.
 

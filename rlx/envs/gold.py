@@ -1,12 +1,12 @@
 """A world of preferences whose true reward is known: what methods gain, pay in KL, and where they overdo it.
 
-Prompts and answers are numbers. An answer to a prompt has features φ(x, y); its gold reward is linear in them
-and has a part that no linear model sees. Policies are log-linear, π(y|x) ∝ ref(y|x) exp(φ(x, y) · θ), and
-reward models linear; so expectations and divergences are sums over answers, without chance. Labels are drawn from
-the gold reward by Bradley and Terry; a policy or a reward model sees the labels alone.
+Prompts and answers are numbers. An answer to a prompt has features φ(x, y); its gold reward is linear in
+them and has a part that no linear model sees. Policies are log-linear, π(y|x) ∝ ref(y|x) exp(φ(x, y) · θ),
+and reward models linear; so expectations and divergences are sums over answers, without chance. Labels are
+drawn from the gold reward by Bradley and Terry; a policy or a reward model sees the labels alone.
 
-Rows are those of language models: `tokens` [B, 2], a prompt and an answer. So every algorithm that scores rows
-runs here unchanged, with `LogLinear` for its policy and `Linear` for its judge.
+Rows are those of language models: `tokens` [B, 2], a prompt and an answer. So every algorithm that scores
+rows runs here unchanged, with `LogLinear` for its policy and `Linear` for its judge.
 """
 
 import dataclasses
