@@ -83,29 +83,45 @@ def judged(task: Dataset, judge: Judge, transcripts: int, *, pairs: int) -> Eval
   """
   rows = _held_out(task, pairs)
   lengths = rows['action_mask'].sum(axis=1)
-  shorter = np.sign(lengths[1::2] - lengths[0::2])
 
   def ask(models: Models, world: World):
     del world
     return judge.apply(models['judge'], jax.tree.map(jnp.asarray, rows))
 
   def read(rewards):
-    margins = rewards[0::2] - rewards[1::2]
-    chances = np.exp(-np.logaddexp(0.0, -margins))
-    metrics = {
-        'accuracy': np.mean(margins > 0),
-        'margin': np.mean(margins),
-        'mean': np.mean(rewards),
-        'calibration_error': calibration_error(np.maximum(chances, 1 - chances), margins > 0),
-        'shorter': np.mean((shorter + 1) / 2),  # equal lengths are a guess
-    }
+    metrics, right = described(rewards, lengths), rewards[0::2] > rewards[1::2]
     shown = task.held_out(min(transcripts, pairs))
     text = lambda row: task.decode(rows['tokens'][row][rows['action_mask'][row]])
     texts = [f'{text(2 * i)} [{rewards[2 * i]:.2f} : {rewards[2 * i + 1]:.2f}] {text(2 * i + 1)}'
              for i in range(len(shown['rows']))]
-    return {name: float(x) for name, x in metrics.items()}, as_transcripts(task, shown, texts, margins > 0)
+    return metrics, as_transcripts(task, shown, texts, right)
 
   return Evaluation(ask=ask, read=read)
+
+
+def described(rewards: np.ndarray, lengths: np.ndarray) -> dict[str, float]:
+  """The metrics of `judged`, of pairs in which both rewards are numbers.
+
+  Args:
+    rewards: [2N] of the better and the worse answer of each pair, one behind the other.
+    lengths: [2N] of the answers, in tokens.
+  Raises:
+    ValueError: there is no such pair.
+  """
+  known = ~np.isnan(rewards[0::2] - rewards[1::2])
+  if not known.any():
+    raise ValueError(f'none of {len(known)} pairs has two rewards that are numbers; train it anew')
+  margins = (rewards[0::2] - rewards[1::2])[known]
+  shorter = np.sign(lengths[1::2] - lengths[0::2])
+  chances = np.exp(-np.logaddexp(0.0, -margins))
+  metrics = {
+      'accuracy': np.mean(margins > 0),
+      'margin': np.mean(margins),
+      'mean': np.mean(rewards[np.repeat(known, 2)]),
+      'calibration_error': calibration_error(np.maximum(chances, 1 - chances), margins > 0),
+      'shorter': np.mean((shorter + 1) / 2),  # equal lengths are a guess
+  }
+  return {name: float(x) for name, x in metrics.items()}
 
 
 def calibration_error(confidences: np.ndarray, right: np.ndarray, *, bins: int = _BINS) -> float:
