@@ -35,7 +35,7 @@ from rlx.step import make_train_step, repeat
 from rlx.types import Algorithm, State
 
 POLICY, JUDGE = gold.LogLinear(), gold.Linear()
-WORLD = dict(num_prompts=64, num_answers=16, width=48, hidden=0.5, spread=1.0)
+WORLD = dict(num_prompts=64, num_answers=32, width=24, hump=1.5, hidden=0.5, spread=1.0)
 PAIRS, SHARPNESS = 192, 1.0  # labels; how sure they are
 ROWS, GROUP = 128, 4  # of a batch; samples a prompt
 BETA = 0.1
@@ -241,8 +241,9 @@ PAGE = """# Preferences: what methods gain and what they pay
 
 Written by `python -m rlx.experiments.studies.preferences`; {minutes:.1f} minutes on two CPU cores that had
 other work. {seeds} seeds, each a world of its own ([rlx/envs/gold.py](../../rlx/envs/gold.py)): {num_prompts}
-prompts with {num_answers} answers of {width} features; the gold reward is linear in them, with a rest of
-standard deviation {hidden} that no linear model sees. All methods begin from the reference and learn from
+prompts with {num_answers} answers of {width} features; the gold reward is linear in them but for the first,
+which is good to have up to a point that the reference seldom passes (hump {hump}), and a rest of standard
+deviation {hidden} that no model sees. All methods begin from the reference and learn from
 the same {pairs} comparisons of its answers, labelled by Bradley and Terry; {steps} steps of Adam, β = {beta}
 where there is one. GRPO and online DPO ask a linear reward model that was fitted to the same labels: right on
 {accuracy:.0f} % of fresh pairs in the median (worst seed {worst:.0f} %). Gains are of gold reward over the

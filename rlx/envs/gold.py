@@ -35,27 +35,34 @@ class World:
 
 
 def gold_world(
-    key: Key, *, num_prompts: int, num_answers: int, width: int, hidden: float, spread: float
+    key: Key, *, num_prompts: int, num_answers: int, width: int, hump: float, hidden: float,
+    spread: float,
 ) -> World:
-  """A world with normal features.
+  """A world with normal features, the first of which is good to have up to a point, such as length.
+
+  It adds h (x - 3/2 max(0, x - 1/2)²), which rises where the reference mostly is, and falls where it seldom
+  goes: there its logits are lower by 2 max(0, x - 1/2). A linear model of its samples sees it rise.
 
   Args:
     key: of the world.
     num_prompts: X.
     num_answers: K, at least 2.
     width: D.
-    hidden: standard deviation of what is no linear function of the features, where that of the rest is 1.
+    hump: h.
+    hidden: standard deviation of what is no function of the features, where that of the rest is 1.
     spread: standard deviation of the reference's logits.
   """
   at_least(2, num_answers=num_answers)
-  at_least(0, hidden=hidden, spread=spread)
+  at_least(0, hump=hump, hidden=hidden, spread=spread)
   keys = jax.random.split(key, 4)
   shape = (num_prompts, num_answers)
   features = jax.random.normal(keys[0], (*shape, width))
   direction = jax.random.normal(keys[1], (width,)) * width**-0.5
-  gold = features @ direction + hidden * jax.random.normal(keys[2], shape)
+  over = jax.nn.relu(features[..., 0] - 0.5)
+  gold = features @ direction + hump * (features[..., 0] - 1.5 * over**2)
+  gold += hidden * jax.random.normal(keys[2], shape)
   gold = (gold - gold.mean(axis=1, keepdims=True)) / gold.std(axis=1, keepdims=True)
-  base = jax.nn.log_softmax(spread * jax.random.normal(keys[3], shape))
+  base = jax.nn.log_softmax(spread * jax.random.normal(keys[3], shape) - 2 * over)
   return World(features=features, gold=gold, base=base)
 
 
