@@ -295,15 +295,20 @@ def modpo(
 
 
 def inpo(
-    chosen: jax.Array, rejected: jax.Array, chosen_before: jax.Array, rejected_before: jax.Array, *,
-    eta: float, tau: float,
+    chosen: jax.Array, rejected: jax.Array, chosen_logprobs: jax.Array, rejected_logprobs: jax.Array,
+    chosen_before: jax.Array, rejected_before: jax.Array, *, eta: float, tau: float,
 ) -> jax.Array:
   """(h_t - 1/(2 η))², h_t = (τ/η) h + (1 - τ/η) h': margins over the reference and over the last policy.
+
+  Where pairs are samples of the last policy, this is a step of mirror descent to the Nash policy, also where
+  preferences go in circles and no reward explains them.
 
   Args:
     chosen: [N] h_w over the reference.
     rejected: [N] h_l over it.
-    chosen_before: [N] log-ratio of the chosen answer over the policy of the last round.
+    chosen_logprobs: [N] summed over tokens.
+    rejected_logprobs: [N] likewise.
+    chosen_before: [N] log-probs under the policy of the last round, constants; a column `pair_chosen_before`.
     rejected_before: [N] likewise.
     eta: η, above 0: the larger, the smaller the step (the margin that is wanted is 1/(2 η)).
     tau: τ in [0, η], how strongly the reference holds; at η this is `ipo` with β = η.
@@ -312,8 +317,27 @@ def inpo(
   above(0, eta=eta)
   between(0, eta, tau=tau)
   share = tau / eta
-  mixed = share * _margin(chosen, rejected) + (1 - share) * _margin(chosen_before, rejected_before)
+  over_last = _margin(chosen_logprobs - chosen_before, rejected_logprobs - rejected_before)
+  mixed = share * _margin(chosen, rejected) + (1 - share) * over_last
   return jnp.square(mixed - 1 / (2 * eta))
+
+
+def optimism(
+    chosen_logprobs: jax.Array, rejected_logprobs: jax.Array, chosen_is_reference: jax.Array
+) -> jax.Array:
+  """log π(ỹ), ỹ the answer of the pair that the reference sampled: XPO's term, beside DPO's loss by `plus`.
+
+  Minimised, it takes probability from what the reference says anyway, and so gives it to what it misses.
+
+  Args:
+    chosen_logprobs: [N] summed over tokens.
+    rejected_logprobs: [N] likewise.
+    chosen_is_reference: [N] 1 where the chosen answer is the reference's, 0 where the rejected one is; a
+      column `pair_chosen_is_reference` of both rows.
+  Source: Xie et al., 2024, https://arxiv.org/abs/2405.21046, algorithm 1.
+  """
+  chex.assert_equal_shape([chosen_logprobs, rejected_logprobs, chosen_is_reference])
+  return jnp.where(chosen_is_reference > 0, chosen_logprobs, rejected_logprobs)
 
 
 def nll(chosen_logprobs: jax.Array, chosen_lengths: jax.Array) -> jax.Array:

@@ -23,6 +23,7 @@ KNOWN = {
     'other_margin': OTHER[3], 'win_rate': np.linspace(0, 1, N).astype(np.float32),
     'chosen_before': OTHER[0], 'rejected_before': OTHER[1],
     'chosen_logprobs': -np.abs(OTHER[2]), 'chosen_lengths': LENGTHS[0],
+    'rejected_logprobs': -np.abs(OTHER[3]), 'chosen_is_reference': np.arange(N) % 2,
 }
 KNOWN = {name: jnp.asarray(x, jnp.float32) for name, x in KNOWN.items()}
 
@@ -41,6 +42,7 @@ def odds(log_p):
 
 C, R, H = CHOSEN.astype(float), REJECTED.astype(float), CHOSEN.astype(float) - REJECTED
 G = sigma(B * H / 0.05)
+LAST = np.abs(OTHER[3]) - np.abs(OTHER[2])  # margin of log-probs
 FORMULAS = {  # loss, its formula, its value where chosen = rejected = 0
     'sigmoid': (partial(preference.sigmoid, beta=B), -ls(B * H), np.log(2)),
     'cdpo': (partial(preference.sigmoid, beta=B, smoothing=E), -(1 - E) * ls(B * H) - E * ls(-B * H),
@@ -66,7 +68,8 @@ FORMULAS = {  # loss, its formula, its value where chosen = rejected = 0
                  -(1 - G) * ls(B * H) + G * np.exp(-B * H), (np.log(2) + 1) / 2),
     'modpo': (partial(preference.modpo, beta=B, weight=0.4), -ls((B * H - 0.6 * OTHER[3]) / 0.4), np.log(2)),
     'inpo': (partial(preference.inpo, eta=0.5, tau=0.2),
-             (0.4 * H + 0.6 * (OTHER[0] - OTHER[1]) - 1 / (2 * 0.5)) ** 2, 1.0),
+             (0.4 * H + 0.6 * (LAST - OTHER[0] + OTHER[1]) - 1 / (2 * 0.5)) ** 2, 1.0),
+    'optimism': (preference.optimism, np.where(np.arange(N) % 2, -np.abs(OTHER[2]), -np.abs(OTHER[3])), 0),
     'nll': (preference.nll, np.abs(OTHER[2]) / LENGTHS[0], 0),
     'simpo': (partial(preference.simpo, beta=B, margin=0.3), -ls(B * H - 0.3), None),
     'slic': (partial(preference.slic, delta=0.8), np.maximum(0, 0.8 - H), 0.8),
@@ -87,11 +90,14 @@ def test_losses_are_their_formulas_and_begin_where_the_table_says(name):
     np.testing.assert_allclose(value(loss, **zeros, ), at_reference, rtol=1e-5)
 
 
+OF_LOGPROBS = ('nll', 'optimism')
+
+
 @pytest.mark.parametrize('name', FORMULAS)
 def test_gradients_are_differences(name):
   loss = FORMULAS[name][0]
-  if name == 'nll':
-    total = lambda x: value(loss, chosen_logprobs=x['chosen']).sum()
+  if name in OF_LOGPROBS:
+    total = lambda x: value(loss, chosen_logprobs=x['chosen'], rejected_logprobs=x['rejected']).sum()
   else:
     total = lambda x: value(loss, **x).sum()
   x = {'chosen': KNOWN['chosen'], 'rejected': KNOWN['rejected']}
@@ -99,7 +105,8 @@ def test_gradients_are_differences(name):
   step = 1e-2
   for side in x:
     up, down = ({**x, side: x[side] + change} for change in (step, -step))
-    each = lambda at: np.asarray(value(loss, **(at if name != 'nll' else {'chosen_logprobs': at['chosen']})))
+    ending = '_logprobs' if name in OF_LOGPROBS else ''
+    each = lambda at, ending=ending: np.asarray(value(loss, **{key + ending: x for key, x in at.items()}))
     found = (each(up) - each(down)) / (2 * step)
     near = np.abs(slopes[side] - found) < 2e-2 * (1 + np.abs(found))
     kinks = name in ('hinge', 'slic')  # whose slope is of either side there
@@ -168,7 +175,7 @@ def test_odds_of_orpo_by_hand():
 def test_extreme_margins_stay_finite():
   far = jnp.array([-1e4, -100.0, 100.0, 1e4])
   for name, (loss, *_) in FORMULAS.items():
-    if name in ('discopop', 'nll'):  # which is exponential, by its authors' choice; has no margin
+    if name in ('discopop', *OF_LOGPROBS):  # which is exponential, by its authors' choice; no margin
       continue
     zeros = {key: jnp.zeros(4) for key in KNOWN}
     slope = jax.grad(lambda x, loss=loss, zeros=zeros: value(loss, **{**zeros, 'chosen': x}).sum())(far)
