@@ -249,6 +249,20 @@ where there is one. GRPO and online DPO ask a linear reward model that was fitte
 {accuracy:.0f} % of fresh pairs in the median (worst seed {worst:.0f} %). Gains are of gold reward over the
 reference, in standard deviations of the answers to a prompt.
 
+How to read it. The world was made so that a reward model can be overdone: in a first one, without the
+hump (48 features, 16 answers; DPO, IPO and GRPO were tried), no method was, and of the humps 1 and 2 the
+reward model's best policy was looked at before 1.5 was taken. Nothing was tuned to a method: one learning
+rate, one β (SimPO 2, margin 1; ORPO 0.5), so this is no ranking; most ranges overlap, and CPO, ORPO and
+SPPO have hardly moved. The Goodhart point is picked by the gold reward, seed by seed, which nobody could
+do in earnest. "Best for the reward model" is best for that, at each KL, and not for the gold reward:
+others may be above it.
+
+KTO and APO zero are the same here, to the digits shown: answers to other prompts are less likely under
+the policy than under the reference (in one seed by 9 nats on average after 300 steps), so KTO's z is 0 in
+98 % of the steps tried, and at z = 0, on pairs, KTO is half of APO zero. Of KTO's own reference point the
+page says nothing. DiscoPOP goes the wrong way first: its slope at the reference is positive (+0.78 in
+units of β h), with a local optimum at β h = -0.12. That is the published formula, eq. 5, and TRL's.
+
 ![gain over root KL]({figure})
 
 Median over seeds (lowest to highest). The Goodhart point is where the gain of a seed was largest; a method

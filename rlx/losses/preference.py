@@ -255,6 +255,9 @@ def apo_down(chosen: jax.Array, rejected: jax.Array, *, beta: float) -> jax.Arra
 def discopop(chosen: jax.Array, rejected: jax.Array, *, beta: float, tau: float) -> jax.Array:
   """(1 - g) (-log σ(β h)) + g exp(-β h), g = σ(β h / τ): the log-ratio modulated loss, found by a model.
 
+  It is not convex. With τ = 0.05 its slope at the reference is positive, so that margins fall at first; it
+  has a local optimum at β h = -0.12.
+
   Args:
     chosen: [N] h_w.
     rejected: [N] h_l.
@@ -328,6 +331,7 @@ def optimism(
   """log π(ỹ), ỹ the answer of the pair that the reference sampled: XPO's term, beside DPO's loss by `plus`.
 
   Minimised, it takes probability from what the reference says anyway, and so gives it to what it misses.
+  That is the paper's argument; on a bandit it did not show (docs/guides/preferences.md).
 
   Args:
     chosen_logprobs: [N] summed over tokens.

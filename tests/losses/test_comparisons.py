@@ -64,7 +64,7 @@ def test_what_is_no_sum_over_rows_does_not_depend_on_how_they_are_cut(loss, weig
       {'mesh': sharding.make_mesh(data=4, fsdp=2, tensor=1)},
       {'policy': dataclasses.replace(table.POLICY, scoring=scoring)},
   ]
-  for way in ways[: 3 if weight is comparisons.on_policy else 2]:
+  for way in ways[: 3 if weight is comparisons.on_policy else 1]:  # what compiles for long is a slow test
     state, metrics = taken(loss, weight, **way)
     chex.assert_trees_all_close(state.params, whole_state.params, rtol=2e-4, atol=2e-6)
     chex.assert_trees_all_close(metrics, whole, rtol=2e-4, atol=2e-6)

@@ -163,6 +163,20 @@ def test_limits_of_one_loss_are_another():
   close(value(total), dpo + 0.5 * value(preference.nll))
 
 
+def test_kto_without_a_shift_is_half_of_apo_zero_on_pairs():
+  zero = jnp.zeros(N)
+  of = lambda h, good: ranking.kto(h, jnp.full(N, good), zero, beta=B, desirable=1.0, undesirable=1.0)
+  pairs = (of(KNOWN['chosen'], True) + of(KNOWN['rejected'], False)) / 2  # the mean over rows
+  np.testing.assert_allclose(pairs, value(partial(preference.apo_zero, beta=B)) / 2, rtol=1e-5)
+
+
+def test_discopop_goes_the_wrong_way_at_first():
+  """As the published formula does: its slope at the reference, derived by hand."""
+  slope = jax.grad(lambda h: preference.discopop(h, jnp.zeros(1), beta=1.0, tau=0.05)[0])(jnp.zeros(1))
+  np.testing.assert_allclose(slope, 1 / (4 * 0.05) * (1 - np.log(2)) - 0.5 * 0.5 - 0.5 * 1, rtol=1e-4)
+  assert slope[0] > 0
+
+
 def test_odds_of_orpo_by_hand():
   log_p = -np.abs(np.stack([CHOSEN, REJECTED])) - 0.1
   found = preference.odds_ratio(jnp.asarray(log_p[0]), jnp.asarray(log_p[1]))
