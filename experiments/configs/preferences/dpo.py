@@ -11,8 +11,8 @@ was, or with `lora_rank` the base. Another loss of `losses/preference.py`, and w
 
 The model of the end is in `runs/dpo/model`. Paper: https://arxiv.org/abs/2305.18290.
 
-Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30 thousand
-random parameters in `experiments/data`; margins of held-out pairs move by 2e-4 nats, 51 CPU-seconds.
+Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
+thousand random parameters in `experiments/data`; margins of held-out pairs move by 2e-4 nats, 51 CPU-seconds.
 """
 
 from ml_collections import ConfigDict

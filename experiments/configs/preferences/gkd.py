@@ -5,8 +5,8 @@
 Rows are prompts with or without completions; with chance 1/2 a step learns from what the policy says, and
 otherwise from the completions. Paper: https://arxiv.org/abs/2306.13649.
 
-Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30 thousand
-random parameters in `experiments/data`; held-out loss 6.269 before, 6.270 after.
+Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
+thousand random parameters in `experiments/data`; held-out loss 6.269 before, 6.270 after.
 """
 
 from ml_collections import ConfigDict

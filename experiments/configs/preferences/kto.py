@@ -5,8 +5,8 @@
 Rows are `prompt, completion, label` (true or false); or `prompt, chosen, rejected`, whose answers are taken
 one by one. `held_out` holds comparisons. Paper: https://arxiv.org/abs/2402.01306.
 
-Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30 thousand
-random parameters in `experiments/data`; it runs, and is exported.
+Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
+thousand random parameters in `experiments/data`; it runs, and is exported.
 """
 
 from ml_collections import ConfigDict

@@ -9,8 +9,8 @@ SFT on the chosen answers and away from the rejected ones, in one stage, from a 
 
 Paper: https://arxiv.org/abs/2403.07691.
 
-Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30 thousand
-random parameters in `experiments/data`; it runs, and is exported.
+Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
+thousand random parameters in `experiments/data`; it runs, and is exported.
 """
 
 from ml_collections import ConfigDict

@@ -8,8 +8,8 @@ transformers loads and `models.judge = {'name': 'classifier', ..}` reads.
 
 Paper: https://arxiv.org/abs/2203.02155.
 
-Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30 thousand
-random parameters in `experiments/data`; held-out accuracy 25 % of 16 pairs before and after.
+Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
+thousand random parameters in `experiments/data`; held-out accuracy 25 % of 16 pairs before and after.
 """
 
 from ml_collections import ConfigDict
