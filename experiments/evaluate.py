@@ -1,15 +1,17 @@
 """`rlx evaluate --model=DIR --data=FILE --reward=FUNCTION`: pass@k, majority@k and lengths on a JSONL.
 
-`rlx evaluate --workdir=DIR` measures a run instead, with its own evaluations: `evaluate_run.py`.
+`rlx evaluate --workdir=DIR` measures a run instead, with its own evaluations: `evaluate_run.py`. Where the
+reward is the directory of a reward model, that is what is measured: `evaluate_reward.py`.
 """
 
+import argparse
 import ast
 import json
 from pathlib import Path
 
 import numpy as np
 
-from rlx.experiments import evaluate_run
+from rlx.experiments import evaluate_reward, evaluate_run
 from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive
 from rlx.experiments.generate import add_model_options, add_sampling_options, other_numbers
 
@@ -18,6 +20,8 @@ def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
   if any(argument.partition('=')[0] == '--workdir' for argument in argv):
     return evaluate_run.main(argv)
+  if _is_model(argv):
+    return evaluate_reward.main(argv)
   arguments = _parser().parse_args(argv)
   try:
     ks = sorted({int(k) for k in arguments.k.split(',')})
@@ -40,6 +44,14 @@ def main(argv: list[str]) -> int:
   for name, value in lines.items():
     print(f'{name:<20}{value}')
   return EXIT_DONE
+
+
+def _is_model(argv: list[str]) -> bool:
+  """Whether the reward is a directory, and no function."""
+  parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+  parser.add_argument('--reward', default='')
+  known, _ = parser.parse_known_args(argv)
+  return bool(known.reward) and Path(known.reward).is_dir()
 
 
 def summary(rows: list[dict], ks: list[int], *, seed: int) -> dict[str, str]:

@@ -28,6 +28,7 @@ def through(view: View, algorithm: Algorithm) -> Algorithm:
       reward=annotate(view, algorithm.reward),
       advantage=annotate(view, algorithm.advantage),
       loss=lambda models, batch, key: algorithm.loss(view(models), batch, key),
+      survey=annotate(view, algorithm.survey),
   )
 
 

@@ -83,9 +83,9 @@ def make_train_step(
     algorithm: the five functions.
     optimizer: applied once a minibatch.
     epochs: passes over each batch.
-    minibatches: optimizer updates a pass; divides the rows of the batch.
-    microbatches: parts of a minibatch whose gradients are accumulated, to save memory; divides its rows.
-      The result does not depend on it.
+    minibatches: optimizer updates a pass; divides the rows of the batch, or what they are together.
+    microbatches: parts of a minibatch whose gradients are accumulated, to save memory; divides its rows
+      likewise. The result does not depend on it.
   Returns:
     The train step. It takes the state, the data of the rollout, and models that never change and are in no
     state (`frozen`). Jit it, donating the state; where `algorithm.reward` is Python on the host, it is cut
@@ -217,8 +217,10 @@ def _learn(
   if isinstance(algorithm.rollout, StatefulRollout):
     state = state.replace(world=algorithm.rollout.observe(state.world, batch))
   order_key, loss_key = jax.random.split(update_key)
-  rows = _minibatch_rows(order_key, batch, epochs, minibatches)
-  gradient = _accumulated(jax.value_and_grad(_loss_of(algorithm), has_aux=True), microbatches)
+  rows = _minibatch_rows(order_key, batch, epochs, minibatches, algorithm.together)
+  gradient = _accumulated(
+      jax.value_and_grad(_loss_of(algorithm), has_aux=True), microbatches, algorithm.together
+  )
 
   def update(carry, x):
     params, slow, opt_state = carry
@@ -226,7 +228,8 @@ def _learn(
     pick = lambda array: array.at[indices].get(mode='promise_in_bounds')  # part of a permutation
     minibatch = batch if minibatches == 1 else jax.tree.map(pick, batch)
     key = jax.random.fold_in(loss_key, index)
-    (loss, metrics), grads = gradient(params, {**frozen, **slow}, sharding.shard_rows(minibatch), key)
+    minibatch = algorithm.survey({**frozen, **slow, **params}, sharding.shard_rows(minibatch), key)
+    (loss, metrics), grads = gradient(params, {**frozen, **slow}, minibatch, key)
     updates, opt_state = optimizer.update(grads, opt_state, params)
     params = optax.apply_updates(params, updates)
     slow = algorithm.track(slow, params, state.step * len(rows) + index)
@@ -246,24 +249,43 @@ def _loss_of(algorithm: Algorithm):
   return lambda params, slow, batch, key: algorithm.loss({**slow, **params}, batch, key)
 
 
-def _minibatch_rows(key, batch, epochs: int, minibatches: int) -> jax.Array:
-  """[epochs * minibatches, rows]: which rows each update sees; every epoch is a fresh permutation."""
+def _minibatch_rows(key, batch, epochs: int, minibatches: int, together: int) -> jax.Array:
+  """[epochs * minibatches, rows]: which rows each update sees; every epoch is a fresh permutation.
+
+  Rows that belong together are permuted as one, and stay behind one another.
+  """
   num_rows = jax.tree.leaves(batch)[0].shape[0]
-  if num_rows % minibatches:
-    raise ValueError(f'minibatches={minibatches} does not divide the {num_rows} rows of the batch')
-  permute = lambda k: jax.random.permutation(k, num_rows)
-  return jax.vmap(permute)(jax.random.split(key, epochs)).reshape(epochs * minibatches, -1)
+  num_units = _units(num_rows, together)
+  if num_units % minibatches:
+    raise ValueError(
+        f'minibatches={minibatches} does not divide the {_count(num_units, together)} of the batch'
+    )
+  permute = lambda k: jax.random.permutation(k, num_units)
+  units = jax.vmap(permute)(jax.random.split(key, epochs))
+  rows = units[..., None] * together + jnp.arange(together)[None, None]
+  return rows.reshape(epochs * minibatches, -1)
 
 
-def _accumulated(gradient, num_parts: int):
+def _units(num_rows: int, together: int) -> int:
+  """How many whole units rows are. Raises `ValueError` where the last one is not whole."""
+  if num_rows % together:
+    raise ValueError(f'{num_rows} rows are no whole number of comparisons of {together} rows')
+  return num_rows // together
+
+
+def _count(num_units: int, together: int) -> str:
+  return f'{num_units} rows' if together == 1 else f'{num_units} comparisons (of {together} rows each)'
+
+
+def _accumulated(gradient, num_parts: int, together: int):
   """`gradient` computed in `num_parts` equal parts of the rows, one after the other, and averaged."""
   if num_parts == 1:
     return gradient
 
   def split(array: jax.Array) -> jax.Array:
-    if array.shape[0] % num_parts:
+    if (num_units := _units(array.shape[0], together)) % num_parts:
       raise ValueError(
-          f'microbatches={num_parts} does not divide the {array.shape[0]} rows of a minibatch'
+          f'microbatches={num_parts} does not divide the {_count(num_units, together)} of a minibatch'
       )
     return array.reshape(num_parts, array.shape[0] // num_parts, *array.shape[1:])  # columns may be empty
 

@@ -34,7 +34,7 @@ Value = Callable[[Any, Batch], jax.Array]  # (params, batch) -> values [B, T]
 
 
 def keep_batch(models: Models, batch: Batch, key: Key) -> Batch:
-  """The identity for the `reward` and `advantage` slots."""
+  """The identity for the `reward`, `advantage` and `survey` slots."""
   del models, key
   return batch
 
@@ -117,7 +117,9 @@ def stateful(rollout: Rollout) -> StatefulRollout:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Algorithm:
-  """Five pure functions. A slot exists where the engine must treat a function differently.
+  """Pure functions: five, and `survey` for what is no sum over rows.
+
+  A slot exists where the engine must treat a function differently.
 
   Attributes:
     rollout: `(models, world, key) -> (batch, world)`. Once a step, no gradient, sampling layout.
@@ -126,6 +128,11 @@ class Algorithm:
     loss: `(models, batch, key) -> (scalar, metrics)`. Many times a step; differentiated with respect to
       the trained models only. It is a *mean over rows*, so that it splits (see `reductions.py`).
     track: `(slow, params, update) -> slow`. After each optimizer update; `update` counts them.
+    survey: `(models, minibatch, key) -> minibatch`. Before each update, of the whole minibatch and with its
+      parameters, before it is cut into micro-batches; no gradient. It adds columns of what is no sum over
+      rows: an order, a mean inside of a function.
+    together: rows behind one another that are one thing, such as the answers of a comparison: minibatches and
+      micro-batches are made of whole ones.
   """
 
   rollout: Rollout
@@ -133,6 +140,8 @@ class Algorithm:
   advantage: Annotate = keep_batch
   loss: Loss
   track: Track = keep_slow
+  survey: Annotate = keep_batch
+  together: int = 1
 
 
 @flax.struct.dataclass

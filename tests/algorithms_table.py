@@ -21,18 +21,22 @@ from rlx.algorithms.clpo import clpo
 from rlx.algorithms.cog_rethinker import cog_rethinker
 from rlx.algorithms.dapo import dapo
 from rlx.algorithms.deadend import deadend
+from rlx.algorithms.dpo import dpo
 from rlx.algorithms.epo_entropy import epo_entropy
 from rlx.algorithms.gigpo import gigpo
+from rlx.algorithms.gkd import gkd
 from rlx.algorithms.grpo import grpo
 from rlx.algorithms.gvm import gvm
 from rlx.algorithms.hgpo import hgpo
 from rlx.algorithms.hrpo import hrpo
+from rlx.algorithms.kto import kto
 from rlx.algorithms.mapo import mapo
 from rlx.algorithms.mssr import mssr
 from rlx.algorithms.nlpo import nlpo
 from rlx.algorithms.pav import pav
 from rlx.algorithms.policy_gradient import policy_gradient
 from rlx.algorithms.ppo import ppo
+from rlx.algorithms.reference_free import reference_free
 from rlx.algorithms.reinforce import reinforce
 from rlx.algorithms.remax import remax
 from rlx.algorithms.remix import remix
@@ -46,9 +50,9 @@ from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as selection
 from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Critic, Scoring, Speaker
-from rlx.envs.text import Task
+from rlx.envs.text import Task, demonstrations
 from rlx.envs.worlds.rooms import rooms
-from rlx.losses import corrections, policy, ratios, regularizers, weights
+from rlx.losses import comparisons, corrections, policy, preference, ratios, regularizers, weights
 from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
 from rlx.models import drafter, latent
 from rlx.models.heads import TokenHead
@@ -57,7 +61,7 @@ from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import curriculum, modes, nucleus, prompts, tree, turns
 from rlx.rollout import latent as latent_rollout
-from rlx.types import Algorithm
+from rlx.types import Algorithm, StatefulRollout
 
 NUM_TOKENS, GROUP_SIZE, BATCH_SIZE = 3, 4, 64
 
@@ -169,6 +173,22 @@ def transferring():
   return with_columns(samples(), **none, **copies)
 
 
+def compared(batch_size=BATCH_SIZE):
+  """Pairs: the digit repeated, and another one in its place."""
+
+  def draw(models, world, key):
+    right_key, wrong_key = jax.random.split(key)
+    problems = TASK.sample(right_key, batch_size // 2, False)
+    digits = problems['prompts'][:, 0]
+    others = (digits - 1 + jax.random.randint(wrong_key, digits.shape, 0, 3)) % 4 + 2
+    wrong = {**problems, 'solutions': jnp.repeat(others[:, None], NUM_TOKENS, axis=1)}
+    rows = [demonstrations(x) for x in (problems, wrong)]
+    rows = jax.tree.map(lambda a, b: jnp.stack([a, b], axis=1).reshape(-1, *a.shape[1:]), *rows)
+    return {**rows, 'preferred': jnp.arange(batch_size) % 2 == 0}, world
+
+  return StatefulRollout(begin=lambda key: {}, draw=draw, data=None)
+
+
 def in_modes():
   return modes.forced(
       TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=0, modes=('0', '1')
@@ -235,6 +255,19 @@ def anywhere():
 ROWS = (
     Row('sft', lambda: sft(prompts.solutions(TASK, POLICY, batch_size=BATCH_SIZE), POLICY),
         metric='-loss/nll', reached=-0.1, core=True),
+    Row('dpo', lambda: dpo(
+        compared(), POLICY, POLICY, loss=functools.partial(preference.sigmoid, beta=1.0)),
+        slow=('reference',), metric='-loss/preference', reached=-0.2, core=True),
+    Row('kto', lambda: kto(
+        compared(), POLICY, POLICY, TASK, beta=1.0, desirable=1.0, undesirable=1.0),
+        slow=('reference',), metric='-loss/preference', reached=-0.2, rise=0.2),
+    Row('gkd', lambda: gkd(samples(), POLICY, POLICY, share=0.5), slow=('teacher',),
+        trained=lambda policy: {'policy': MODEL.init(jax.random.key(9))},  # another one than its teacher
+        metric='-loss/distillation', reached=-0.01, rise=0.02),
+    Row('reference_free', lambda: reference_free(
+        compared(), POLICY, level=comparisons.averaged, loss=functools.partial(
+            preference.plus, first=preference.nll, second=preference.odds_ratio, weight=0.5)),
+        metric='-loss/preference', reached=-0.5),
     Row('reinforce', lambda: reinforce(samples(), reward, POLICY, no_kl(), entropy_coef=0.0)),
     Row('grpo', lambda: grpo(samples(), reward, POLICY, held(), **clip, entropy_coef=0.0),
         slow=('reference',), core=True),

@@ -86,7 +86,9 @@ def a_batch(row):
   state = make_state(row, optax.sgd(1.0))
   algorithm = row.make()
   batch = with_data(row, functools.partial(collect, algorithm))(state)
-  return perturbed(state), batch, jax.jit(functools.partial(loss_and_gradient, algorithm))
+  state = perturbed(state)
+  batch = jax.jit(algorithm.survey)(state.models, batch, jax.random.key(3))
+  return state, batch, jax.jit(functools.partial(loss_and_gradient, algorithm))
 
 
 def make_step(row, optimizer, *, epochs=1, minibatches=1, microbatches=1):
@@ -139,7 +141,9 @@ def test_loss_is_a_mean_over_rows(row):
   check(batch)
   whole = evaluate(state, batch)
   assert float(optax.tree.norm(whole[1])) > 1e-3
-  order = np.random.default_rng(0).permutation(len(batch['tokens']))
+  together = row.make().together  # what are whole comparisons stays whole
+  order = np.random.default_rng(0).permutation(len(batch['tokens']) // together)
+  order = (order[:, None] * together + np.arange(together)).ravel()
   assert_close(evaluate(state, jax.tree.map(lambda a: a[order], batch)), whole)
   parts = [
       evaluate(state, jax.tree.map(lambda a: a[rows], batch)) for rows in np.split(order, 4)
@@ -163,11 +167,12 @@ def test_padding_changes_nothing(row):
 UNSCORED = table.GROUP_SIZE + 1  # the last group, and one row of the group before it
 WHOLE_GROUPS = ('remax',)  # whose rows have to be so many a prompt
 # No reward is asked: demonstrations; answers that the algorithm verifies by itself.
-NO_REWARD = ('sft', 'brpo')
+OF_PAIRS = {'dpo', 'kto', 'reference_free'}
+NO_REWARD = {'sft', 'brpo', 'gkd'} | OF_PAIRS
 
 
 def test_only_what_asks_for_no_reward_has_none():
-  assert {row.name for row in table.ROWS if row.make().reward is keep_batch} == {'sft'}
+  assert {row.name for row in table.ROWS if row.make().reward is keep_batch} == {'sft', 'gkd'} | OF_PAIRS
 
 
 @pytest.mark.parametrize('row', [

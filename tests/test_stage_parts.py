@@ -193,8 +193,9 @@ def test_pairs_are_the_best_and_the_worst_of_each_group():
       'rewards': jnp.array([0.0, 2.0, 1.0, 1.0, 1.0, 1.0]),
   }
   found = best_and_worst(batch)
-  assert found['weights'].tolist() == [1, 0, 0, 0, 0, 0]  # the second group has nothing to prefer
-  assert found['chosen_tokens'][0].tolist() == [2, 3] and found['rejected_tokens'][0].tolist() == [0, 1]
+  assert found['weights'].tolist() == [1, 1, 0, 0, 0, 0]  # the second group has nothing to prefer
+  assert found['tokens'][:2].tolist() == [[2, 3], [0, 1]] and found['rewards'][:2].tolist() == [2, 0]
+  assert found['preferred'].tolist() == [True, False] * 3 and found['groups'].tolist() == [0, 0, 1, 1, 2, 2]
   reward = lambda models, batch, key: batch
   rows = pairs(reward, of='policy', to='judge')({}, {'policy': batch}, None)
   chex.assert_trees_all_equal(rows['judge'], found)
@@ -212,9 +213,9 @@ def test_a_wrong_answer_stands_beside_the_solution_of_its_problem():
   }
   reward = lambda models, batch, key: batch
   found = against_solutions(reward, of='policy', to='judge')({}, {'policy': batch}, None)['judge']
-  assert found['weights'].tolist() == [1, 0, 1, 0]
-  assert found['chosen_tokens'][::2].tolist() == [[5, 6, 1], [7, 2, 1]] and found['chosen_valid'].all()
-  assert found['rejected_tokens'][::2].tolist() == [[5, 6, 9], [7, 8, 9]]
+  assert found['weights'].tolist() == [1, 1, 0, 0, 1, 1, 0, 0]
+  assert found['tokens'][::4].tolist() == [[5, 6, 1], [7, 2, 1]] and found['valid'].all()
+  assert found['tokens'][1::4].tolist() == [[5, 6, 9], [7, 8, 9]]
   everybody = {**batch, 'rewards': jnp.ones(4)}
   assert not against_solutions(reward, of='a', to='b')({}, {'a': everybody}, None)['b']['weights'].any()
 
@@ -228,10 +229,10 @@ class Reads:
 
 def test_a_reward_model_learns_which_answer_is_preferred():
   """By hand, and independent of micro-batches and of pairs that do not count."""
+  chosen, rejected = [[0, 1], [1, 1], [2, 2], [0, 0]], [[0, 0], [0, 1], [2, 2], [2, 2]]
   pair = {
-      'chosen_tokens': jnp.array([[0, 1], [1, 1], [2, 2], [0, 0]]), 'chosen_valid': jnp.ones((4, 2), bool),
-      'rejected_tokens': jnp.array([[0, 0], [0, 1], [2, 2], [2, 2]]),
-      'rejected_valid': jnp.ones((4, 2), bool), 'weights': jnp.array([1.0, 1.0, 0.0, 0.0]),
+      'tokens': jnp.stack([jnp.array(chosen), jnp.array(rejected)], axis=1).reshape(8, 2),
+      'valid': jnp.ones((8, 2), bool), 'weights': jnp.repeat(jnp.array([1.0, 1.0, 0.0, 0.0]), 2),
   }
   algorithm = bradley_terry(lambda models, world, key: (pair, world), Reads())
   params = {'judge': jnp.array([0.5, 1.0, 9.0])}

@@ -2,8 +2,9 @@
 
     python -m rlx.experiments.data.generate
 
-Word problems in the form of GSM8K, programming problems in that of HumanEval, and conversations, all by rule;
-and `tiny_model`, a random Hugging Face directory whose tokenizer was trained on them.
+Word problems in the form of GSM8K, programming problems in that of HumanEval, conversations, and comparisons
+of answers, all by rule; and `tiny_model`, a random Hugging Face directory whose tokenizer was trained on the
+first three.
 """
 
 import json
@@ -81,6 +82,15 @@ def conversation(rng: random.Random) -> dict:
   }
 
 
+def comparison(rng: random.Random) -> dict:
+  """A right answer, which is preferred, and a wrong or a longer one."""
+  a, b = rng.randint(1, 20), rng.randint(1, 20)
+  wrong = a + b + rng.choice((-3, -2, -1, 1, 2, 3))
+  longer = f' Thank you! {a} plus {b} is {a + b}.'
+  worse = rng.choice((f' {a} plus {b} is {wrong}.', f' That is {wrong}.', longer))
+  return {'prompt': f'What is {a} plus {b}?', 'chosen': f' {a} plus {b} is {a + b}.', 'rejected': worse}
+
+
 def write(name: str, rows: list[dict]) -> None:
   (HERE / name).write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows))
 
@@ -96,6 +106,9 @@ def main() -> None:
   chats = [conversation(rng) for _ in range(40)]
   write('chats_train.jsonl', chats[:32])
   write('chats_test.jsonl', chats[32:])
+  pairs = [comparison(rng) for _ in range(96)]
+  write('pairs_train.jsonl', pairs[:64])
+  write('pairs_test.jsonl', pairs[64:])
   model = HERE / 'tiny_model'
   shutil.rmtree(model, ignore_errors=True)
   init_model(

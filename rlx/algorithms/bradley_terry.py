@@ -1,39 +1,53 @@
-"""A reward model learns from pairs: the chance that one answer is preferred is a logistic function.
+"""A reward model learns from comparisons: the chance that one answer is preferred is a logistic function.
 
-    L = -mean over pairs of  log σ(r(chosen) - r(rejected))
+    L = mean over pairs of  -(1 - ε) log σ(r_w - r_l - m) - ε log σ(r_l - r_w + m)  + c (r_w + r_l)²
 
-Source: Bradley and Terry, 1952; Ouyang et al., 2022, https://arxiv.org/abs/2203.02155, equation 1.
+Source: Bradley and Terry, 1952; Ouyang et al., 2022, https://arxiv.org/abs/2203.02155, equation 1. The margin
+m: Llama 2, https://arxiv.org/abs/2307.09288, equation 2; c, which centres rewards: Eisenstein et al., 2023,
+https://arxiv.org/abs/2312.09244 (TRL's `center_rewards_coefficient`); ε: as of cDPO.
 """
 
-import jax
 import jax.numpy as jnp
 
+from rlx.algorithms.dpo import shares
 from rlx.engine.speaker import Judge
+from rlx.errors import at_least
+from rlx.losses import preference
+from rlx.losses.comparisons import right, sides
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
-def bradley_terry(rollout: Rollout, judge: Judge) -> Algorithm:
-  """Trains `models['judge']` on pairs of answers.
+def bradley_terry(
+    rollout: Rollout, judge: Judge, *, smoothing: float = 0.0, centring: float = 0.0
+) -> Algorithm:
+  """Trains `models['judge']` on comparisons.
 
   Args:
-    rollout: yields a pair a row, as `rewards.of_learners.pairs` makes them; `weights` [B] say which count.
+    rollout: yields pairs as rows behind one another, the better one first; `weights` [2N] say which count
+      and `margins` [2N] by how much the better one is ahead, where they are there.
     judge: a reward model, such as `heads.reward_head`.
+    smoothing: ε in [0, 0.5), the share of labels that is taken to be wrong.
+    centring: c, at least 0.
   """
-
-  def read(models: Models, batch: Batch, which: str) -> jax.Array:
-    rows = {name: batch[f'{which}_{name}'] for name in ('tokens', 'valid')}
-    return judge.apply(models['judge'], rows)
+  at_least(0, centring=centring)
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del models, key
-    share = batch['weights'] * len(batch['weights']) / jnp.maximum(batch['weights'].sum(), 1)
-    return {**batch, 'weights': share}
+    return {**batch, 'weights': shares(batch)}
 
   def loss(models: Models, batch: Batch, key: Key):
     del key
-    margins = read(models, batch, 'chosen') - read(models, batch, 'rejected')
-    mean = lambda x: jnp.mean(x * batch['weights'])
-    value = mean(-jax.nn.log_sigmoid(margins))
-    return value, {'loss/pairs': value, 'judge/right': mean((margins > 0).astype(jnp.float32))}
+    chosen, rejected = sides(judge.apply(models['judge'], batch))
+    counts = sides(batch['weights'])[0]
+    mean = lambda x: jnp.mean(jnp.where(counts != 0, x, 0) * counts)
+    ahead = sides(batch['margins'])[0] if 'margins' in batch else jnp.zeros_like(chosen)
+    value = mean(preference.sigmoid(chosen - ahead, rejected, beta=1.0, smoothing=smoothing))
+    total = value + centring * mean(jnp.square(chosen + rejected))
+    return total, {
+        'loss/pairs': value,
+        'judge/right': mean(right(chosen, rejected)),
+        'judge/margin': mean(chosen - rejected),
+        'judge/mean': mean(chosen + rejected) / 2,
+    }
 
-  return Algorithm(rollout=rollout, advantage=advantage, loss=loss)
+  return Algorithm(rollout=rollout, advantage=advantage, loss=loss, together=2)

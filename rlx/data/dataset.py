@@ -84,6 +84,11 @@ class Dataset:
     return self.tokenizer.pad_id
 
   @property
+  def num_answers(self) -> int:
+    """Demonstrations a training row: none, one, or the two of a pair."""
+    return _num_answers(self.data)
+
+  @property
   def action_columns(self) -> int:
     """The columns that a score of demonstrations has to cover, from the first action on."""
     return self.answer_columns
@@ -265,7 +270,7 @@ def dataset(
     system: str,
     max_prompt_tokens: int,
     max_completion_tokens: int,
-    malformed: str,
+    malformed: str | float,
 ) -> Dataset:
   """Rows of files as a task.
 
@@ -281,7 +286,8 @@ def dataset(
     system: the system message before prompts that are strings; '' for none.
     max_prompt_tokens: a row with a longer prompt is malformed.
     max_completion_tokens: so is one with a longer answer, its end token included.
-    malformed: 'strict' raises at the first malformed row, 'skip' leaves it out; a log line counts them.
+    malformed: 'strict' raises at the first malformed row, 'skip' leaves it out, and a number in [0, 1] does
+      so up to that share of a file's rows and raises behind it; a log line counts and names them.
   Raises:
     ValueError: no tokenizer, no such file, or rows that cannot be used; names the file and the line.
   """
@@ -304,7 +310,7 @@ def of_rows(
     system: str,
     max_prompt_tokens: int,
     max_completion_tokens: int,
-    malformed: str,
+    malformed: str | float,
 ) -> Dataset:
   """Rows in memory as a task; the other arguments are those of `dataset`.
 

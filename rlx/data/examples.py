@@ -148,6 +148,8 @@ def _example(row: Row, kind: tuple[str, ...], chat: bool, system: str) -> Exampl
     prompt, answers = texts['prompt'], tuple(texts[name] for name in kind[1:2])
   if not (prompt.strip() if isinstance(prompt, str) else prompt):
     raise _Malformed('empty prompt', 'nothing could be answered; write one or delete the row')
+  if 'chosen' in kind:
+    _check_pair(answers)
   if chat or isinstance(prompt, list):
     prompt, answers = _as_messages(prompt, answers, system)
   elif not all(isinstance(answer, str) for answer in answers):
@@ -201,6 +203,8 @@ def _split_pair(texts: Mapping[str, Text]) -> tuple[Text, tuple[Text, ...]]:
     raise _Malformed('only one of chosen and rejected is messages', 'make both the same')
   if prompt is not None and (isinstance(prompt, list) or isinstance(answers[0], str)):
     return prompt, tuple(answers)
+  if isinstance(prompt, str) and any(not _begins_with(answer, prompt) for answer in answers):
+    raise _Malformed('the prompt is not what the answers begin with', f'it is {prompt[:40]!r}; mend either')
   same = itertools.takewhile(lambda x: x[0] == x[1], zip(*answers, strict=False))
   num = sum(1 for _ in same)
   if num == max(map(len, answers)):
@@ -208,6 +212,21 @@ def _split_pair(texts: Mapping[str, Text]) -> tuple[Text, tuple[Text, ...]]:
   if isinstance(answers[0], str) and answers[0][:num].endswith(' '):
     num -= 1  # tokenizers take the space with the word behind it
   return answers[0][:num], tuple(answer[num:] for answer in answers)
+
+
+def _begins_with(messages: list, prompt: str) -> bool:
+  """Whether the user says so before the assistant first speaks."""
+  before = itertools.takewhile(lambda message: message['role'] != 'assistant', messages)
+  return any(message.get('content') == prompt for message in before)
+
+
+def _check_pair(answers: tuple[Text, ...]) -> None:
+  """Raises where there is nothing to compare."""
+  if answers[0] == answers[1]:
+    raise _Malformed('chosen and rejected are the same', 'there is nothing to prefer; delete the row')
+  for name, answer in zip(('chosen', 'rejected'), answers, strict=True):
+    if not (answer.strip() if isinstance(answer, str) else answer):
+      raise _Malformed(f'{name!r} is empty', 'it has no token to learn from; write one or delete the row')
 
 
 def _as_messages(prompt: Text, answers: Sequence[Text], system: str) -> tuple[Text, tuple[Text, ...]]:
@@ -284,6 +303,8 @@ def _fitting(example: Example, answers: list[Encoded], limits: tuple[int, int]):
       raise _Malformed(f'{name} too long', f'{max(sizes)} tokens, max_{name}_tokens={limit}: raise it')
   if min(x.prompt_length for x in answers) == 0:
     raise _Malformed('empty prompt', 'the tokenizer makes no token of it')
+  if len({tuple(x.tokens[: x.prompt_length]) for x in answers}) > 1:  # it is read once for all of them
+    raise _Malformed('the answers do not share the tokens of their prompt', 'mend the chat template')
   return example, answers
 
 

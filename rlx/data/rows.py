@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import zlib
 
 from rlx.data.tokenizer import INSTALL
+from rlx.errors import some
 
 _SUFFIXES = ('.jsonl', '.jsonl.gz', '.json', '.parquet')
 _HUB_ID = re.compile(r'(?P<name>[\w.-]+/[\w.-]+)(/(?P<config>[\w.-]+))?:(?P<split>.+)')
@@ -44,7 +45,9 @@ class Rows:
     rows: in the order of the file.
     places: where each stood, such as 'line 3'.
     strict: a fault raises; otherwise its row is left out.
+    most: the largest share of rows that may be left out.
     skipped: how many rows were left out, by reason.
+    faults: of the rows that were left out, where each stood and what was wrong.
   """
 
   path: str
@@ -52,6 +55,8 @@ class Rows:
   places: Sequence[str]
   strict: bool
   skipped: Mapping[str, int]
+  most: float = 1.0
+  faults: tuple[str, ...] = ()
 
   def sift(self, results: Sequence[Any]) -> tuple['Rows', list[Any]]:
     """The rows without a fault, and their results.
@@ -59,7 +64,7 @@ class Rows:
     Args:
       results: for each row what was made of it, or its `Fault`.
     Raises:
-      ValueError: a row has a fault and `strict` is set, or no row is left.
+      ValueError: a row has a fault and `strict` is set, more are left out than may be, or no row is left.
     """
     bad = [(place, x) for place, x in zip(self.places, results, strict=True) if isinstance(x, Fault)]
     if bad and (self.strict or len(bad) == len(results)):
@@ -69,12 +74,20 @@ class Rows:
       raise ValueError(f'{self.path}, {none_left}{place}: {reason} ({remedy}{advice})')
     if not results:
       raise ValueError(f'{self.path} has no rows; give it some')
+    faults = (*self.faults, *(f'{place}: {fault.reason}' for place, fault in bad))
+    num_rows = len(self.faults) + len(results)
+    if len(faults) > self.most * num_rows:
+      raise ValueError(
+          f'{self.path}: {len(faults)} of {num_rows} rows cannot be used, more than the share '
+          f'malformed={self.most:g} ({some(faults, 3)}); mend them, or raise it'
+      )
     kept = [i for i, result in enumerate(results) if not isinstance(result, Fault)]
     rows = dataclasses.replace(
         self,
         rows=[self.rows[i] for i in kept],
         places=[self.places[i] for i in kept],
         skipped=collections.Counter(self.skipped) + collections.Counter(fault.reason for _, fault in bad),
+        faults=faults,
     )
     return rows, [results[i] for i in kept]
 
@@ -84,16 +97,20 @@ class Rows:
       return ''
     left_out = sum(self.skipped.values())
     counts = ', '.join(f'{count} x {reason}' for reason, count in sorted(self.skipped.items()))
-    return f'{self.path}: {left_out} of {left_out + len(self.rows)} rows left out ({counts})'
+    return (
+        f'{self.path}: {left_out} of {left_out + len(self.rows)} rows left out ({counts}): '
+        f'{some(self.faults, 5)}'
+    )
 
 
-def read_rows(path: str, *, malformed: str) -> Rows:
+def read_rows(path: str, *, malformed: str | float) -> Rows:
   """The rows of a data file or of a data set of the Hugging Face Hub.
 
   Args:
     path: ends in `.jsonl`, `.jsonl.gz` or `.json` (a list of objects), or, with the package `datasets`, in
       `.parquet`; or it is a hub id, `owner/name:split` or `owner/name/config:split`.
-    malformed: 'strict' raises at the first bad row, 'skip' leaves it out and counts it.
+    malformed: 'strict' raises at the first bad row, 'skip' leaves it out and counts it, a number is the
+      largest share of rows that is left out.
   Raises:
     ValueError: there is no such file, it cannot be read, it has no rows, or a row is bad.
   """
@@ -108,7 +125,7 @@ def read_rows(path: str, *, malformed: str) -> Rows:
   return rows_of(path, values, malformed=malformed, unit=unit)
 
 
-def rows_of(path: str, values: Iterable[Any], *, malformed: str, unit: str = 'row') -> Rows:
+def rows_of(path: str, values: Iterable[Any], *, malformed: str | float, unit: str = 'row') -> Rows:
   """Rows that are there already.
 
   Args:
@@ -119,11 +136,15 @@ def rows_of(path: str, values: Iterable[Any], *, malformed: str, unit: str = 'ro
   Raises:
     ValueError: there are none, or one is bad.
   """
-  if malformed not in ('strict', 'skip'):
-    raise ValueError(f"malformed={malformed!r} is neither 'strict' nor 'skip'")
+  most = {'strict': 0.0, 'skip': 1.0}.get(malformed, malformed)
+  if not isinstance(most, int | float) or not 0 <= most <= 1:
+    raise ValueError(f"malformed={malformed!r} is neither 'strict' nor 'skip' nor a share of rows, 0 to 1")
   numbered = [(f'{unit} {i}', value) for i, value in enumerate(values, start=1) if value is not _BLANK]
   places, values = [place for place, _ in numbered], [value for _, value in numbered]
-  rows = Rows(path=path, rows=values, places=places, strict=malformed == 'strict', skipped={})
+  strict = malformed == 'strict'
+  rows = Rows(
+      path=path, rows=values, places=places, strict=strict, skipped={}, most=1.0 if strict else most
+  )
   return rows.sift([checked(value) for value in values])[0]
 
 

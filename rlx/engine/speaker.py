@@ -80,12 +80,16 @@ class Speaker:
         packing=self.scoring.packing,
     )
 
-  def score_energies(self, params: Params, batch: Batch) -> jax.Array:
-    """[B, T] squared norm of the gradient of each action's log-prob by the logits; 0 elsewhere."""
-    logprobs, collision = engine.token_statistics(
+  def collisions(self, params: Params, batch: Batch) -> tuple[jax.Array, jax.Array]:
+    """[B, T] log-probs of actions, and Σ_v π(v)² of what they were drawn from; 0 elsewhere."""
+    return engine.token_statistics(
         params, self.model, batch, ('logprobs', 'collision'), decoding=self.decoding,
         chunk_size=self.scoring.chunk_tokens, packing=self.scoring.packing,
     )
+
+  def score_energies(self, params: Params, batch: Batch) -> jax.Array:
+    """[B, T] squared norm of the gradient of each action's log-prob by the logits; 0 elsewhere."""
+    logprobs, collision = self.collisions(params, batch)
     return jnp.where(batch['action_mask'], groups.score_energies(logprobs, collision), 0)
 
 

@@ -113,7 +113,7 @@ def rewarded(
     right = scores.values[accuracy] == 1
     metrics['accuracy'] = float(right.mean())  # what could not be scored was not right
     texts = [task.decode(row) for row in tokens[:transcripts]]
-    return metrics, _transcripts(task, asked, texts, right)
+    return metrics, as_transcripts(task, asked, texts, right)
 
   return Evaluation(ask=ask, read=read)
 
@@ -147,12 +147,12 @@ def likelihood(task: Dataset, policy: Speaker, transcripts: int, *, problems: in
     texts = [task.decode(row[:count]) for row, count in zip(completions, counts, strict=True)]
     solutions = task.solutions(shown['rows'])
     right = [text.strip() == solution.strip() for text, solution in zip(texts, solutions, strict=True)]
-    return {name: float(x) for name, x in metrics.items()}, _transcripts(task, shown, texts, right)
+    return {name: float(x) for name, x in metrics.items()}, as_transcripts(task, shown, texts, right)
 
   return Evaluation(ask=ask, read=read)
 
 
-def _transcripts(task: Dataset, asked: Batch, texts: list[str], right) -> list[dict]:
+def as_transcripts(task: Dataset, asked: Batch, texts: list[str], right) -> list[dict]:
   """Of the first held-out rows that were asked, as many as there are texts."""
   prompts = [
       task.decode(prompt[:length])

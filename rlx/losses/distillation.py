@@ -7,8 +7,12 @@ continuous actions, and networks that see different parts of an observation (`mo
 
 from typing import Any
 
+import chex
 import jax
+import jax.numpy as jnp
 
+from rlx.errors import between
+from rlx.losses import regularizers
 from rlx.losses.ratios import log_ratio
 from rlx.models.networks import Policy
 from rlx.types import Key
@@ -34,3 +38,28 @@ def teacher_kl(
   """
   actions, logprobs = jax.lax.stop_gradient(teacher.sample(teacher_params, observations, key))
   return log_ratio(logprobs, policy.score(params, observations, actions)[0])
+
+
+def generalised_jsd(logits: jax.Array, teacher_logits: jax.Array, *, share: float) -> jax.Array:
+  """β KL(π_T || m) + (1 - β) KL(π || m), m = β π_T + (1 - β) π, of whole distributions.
+
+  At the ends, where this is 0, the limit of it over β or 1 - β is meant: the forward KL(π_T || π) at 0, the
+  reverse KL(π || π_T) at 1. Bounded by log 2 at 1/2.
+
+  Args:
+    logits: [..., V] of the pupil; -inf marks what it never says.
+    teacher_logits: [..., V] of the teacher.
+    share: β in [0, 1].
+  Returns:
+    [...] float32, at least 0.
+  Source: Agarwal et al., 2023, https://arxiv.org/abs/2306.13649, section 2 (GKD); as TRL's `beta`.
+  """
+  between(0, 1, share=share)
+  if share == 0:
+    return regularizers.kl_forward(logits, teacher_logits)
+  if share == 1:
+    return regularizers.kl_exact(logits, teacher_logits)
+  chex.assert_equal_shape([logits, teacher_logits])
+  log_p, log_t = (jax.nn.log_softmax(x.astype(jnp.float32)) for x in (logits, teacher_logits))
+  mixed = jnp.logaddexp(log_t + jnp.log(share), log_p + jnp.log1p(-share))
+  return share * regularizers.kl_exact(log_t, mixed) + (1 - share) * regularizers.kl_exact(log_p, mixed)

@@ -8,11 +8,9 @@ import jax.numpy as jnp
 
 from rlx import sharding
 from rlx.models import hf, safetensors, transformer
-from rlx.models.heads import RowHead
+from rlx.models.heads import RowHead, saver
 from rlx.models.language import LanguageModel
 from rlx.models.model import Model
-
-_HEAD = 'score.weight'  # of `AutoModelForSequenceClassification`
 
 
 def classifier(
@@ -46,13 +44,13 @@ def classifier(
     places = sharding.shardings(shapes, mesh, transformer.AXES)
     whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     return {
-        'trunk': hf.load(directory, shape, places, beside=(_HEAD,)),
+        'trunk': hf.load(directory, shape, places, beside=(hf.HEAD,)),
         'reward_head': jax.device_put(head.read().astype('float32')[0], whole),
     }
 
   return Model(
       functions=RowHead(LanguageModel(shape, directory)), init=begin, load=load, source=directory,
-      axes=transformer.AXES,
+      save=saver(directory, found), axes=transformer.AXES,
   )
 
 
@@ -60,10 +58,10 @@ def _head(directory: str, width: int) -> safetensors.Stored:
   """The head's tensor, [1, D]."""
   for path in sorted(Path(directory).glob('*.safetensors')):
     stored, _ = safetensors.read_header(path)
-    if _HEAD in stored:
-      if stored[_HEAD].shape != (1, width):
+    if hf.HEAD in stored:
+      if stored[hf.HEAD].shape != (1, width):
         raise ValueError(
-            f'{path}: {_HEAD} is {list(stored[_HEAD].shape)}; a reward model has one label, [1, {width}]'
+            f'{path}: {hf.HEAD} is {list(stored[hf.HEAD].shape)}; a reward model has one label, [1, {width}]'
         )
-      return stored[_HEAD]
-  raise ValueError(f'{directory} has no {_HEAD}: it is no model for sequence classification')
+      return stored[hf.HEAD]
+  raise ValueError(f'{directory} has no {hf.HEAD}: it is no model for sequence classification')

@@ -1,13 +1,17 @@
 """Heads that read a decoder's hidden states as something else than tokens."""
 
+from collections.abc import Callable
 import dataclasses
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 
+from rlx.models import hf
 from rlx.models.language import LanguageModel
 from rlx.models.model import Model
-from rlx.models.transformer import Params, Places
+from rlx.models.transformer import Params, Places, TransformerConfig
+from rlx.types import Models
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +89,24 @@ def reward_head(policy: LanguageModel) -> Model:
     head = jax.random.normal(key, (width,), jnp.float32) * width**-0.5
     return {'trunk': jax.tree.map(jnp.copy, models['policy']), 'reward_head': head}
 
-  return Model(functions=RowHead(policy), init=begin, axes=policy.axes)
+  save = saver(policy.directory, policy.shape) if policy.directory else None
+  return Model(functions=RowHead(policy), init=begin, save=save, axes=policy.axes)
+
+
+def saver(directory: str, shape: TransformerConfig) -> Callable[..., tuple[Path, ...]]:
+  """What writes a reward model as one for sequence classification, beside the tokenizer of its directory.
+
+  Args:
+    directory: that its decoder came from.
+    shape: of that decoder.
+  """
+
+  def save(folder: Path, own: Params, models: Models) -> tuple[Path, ...]:
+    del models
+    hf.export(directory, folder / 'model', own['trunk'], shape, score=own['reward_head'])
+    return (folder / 'model',)
+
+  return save
 
 
 def _zeros(trunk: Params) -> Params:

@@ -38,6 +38,7 @@ from rlx.types import Models
 __all__ = ['config_json', 'export', 'family_of', 'hf', 'load', 'save', 'shape_of', 'tensors']
 
 _WEIGHTS, _INDEX = 'model.safetensors', 'model.safetensors.index.json'
+HEAD = 'score.weight'  # of `AutoModelForSequenceClassification`
 _METADATA = {'format': 'pt', 'producer': 'rlx'}  # transformers 4 wants the one; the other says what is ours
 _BESIDE_WEIGHTS = (  # what `export` copies
     'tokenizer*', 'special_tokens_map.json', 'added_tokens.json', 'vocab.*', 'merges.txt', 'spiece.model',
@@ -419,7 +420,8 @@ def save(
 
 
 def export(
-    source: str | os.PathLike, directory: str | os.PathLike, params: Params, config: TransformerConfig
+    source: str | os.PathLike, directory: str | os.PathLike, params: Params, config: TransformerConfig, *,
+    score: jax.Array | None = None,
 ) -> None:
   """Writes trained parameters as the model that they came from: its config.json, tokenizer and chat template.
 
@@ -428,6 +430,8 @@ def export(
     directory: to be made.
     params: as from `load`; merge adapters first.
     config: as from `shape_of`.
+    score: [D] of a reward model; what is written is then one for sequence classification with one label, and
+      has no output matrix.
   Raises:
     ValueError: `config` is not the shape of `source`, or as for `save`.
   """
@@ -437,14 +441,34 @@ def export(
     raise ValueError(f'{source} is multimodal, and only its text was loaded; save it as family {family!r}')
   hf_config.check_same(config, family, settings, f'the config of {source}')
   beside = {path.name: path for pattern in _BESIDE_WEIGHTS for path in sorted(source.glob(pattern))}
-  _write(Path(directory), params, config, family, _with_dtype(settings, params), beside, 5e9)
+  settings, more = _with_dtype(settings, params), ()
+  if score is not None:
+    settings = _of_classifier(family, settings)
+    config = dataclasses.replace(config, tied=True)
+    params = {name: x for name, x in params.items() if name != 'unembedding'}
+    fetch = lambda: np.asarray(score)[None]
+    more = (Written(HEAD, (1, config.width), np.dtype(score.dtype), fetch),)
+  _write(Path(directory), params, config, family, settings, beside, 5e9, more)
 
 
-def _write(directory, params, config, family, settings, beside, max_shard_bytes):
+def _of_classifier(family: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+  """The config.json of a model for sequence classification with one label."""
+  name = {'gemma3_text': 'Gemma3Text', 'gpt2': 'GPT2'}.get(family)
+  name = name or hf_config.FAMILIES[family][0].removesuffix('ForCausalLM')
+  ends = settings['eos_token_id']
+  pad = settings['pad_token_id'] if settings.get('pad_token_id') is not None else ends
+  return {
+      **settings, 'architectures': [f'{name}ForSequenceClassification'],
+      'id2label': {'0': 'LABEL_0'}, 'label2id': {'LABEL_0': 0},
+      'pad_token_id': pad[0] if isinstance(pad, list) else pad,
+  }
+
+
+def _write(directory, params, config, family, settings, beside, max_shard_bytes, more=()):
   """Everything into a sibling, which then takes the directory's place."""
   if directory.exists() and not _is_ours(directory):
     raise ValueError(f'{directory} is there and was not written by rlx; choose another directory')
-  outgoing = _outgoing(params, config, tensors(family, config))
+  outgoing = [*_outgoing(params, config, tensors(family, config)), *more]
   directory = directory.absolute()
   partial = directory.with_name(f'{directory.name}.partial')
   shutil.rmtree(partial, ignore_errors=True)

@@ -67,9 +67,7 @@ def pairs(reward: Annotate, *, of: str, to: str) -> Annotate:
   Args:
     reward: scores rows; a section of its own.
     of: learner whose rows it scores.
-    to: learner that gets, for each group of at most B, a row with `chosen_tokens`, `chosen_valid`,
-      `rejected_tokens`, `rejected_valid` [B, T] and `weights` [B]: 1 where the rewards of the two differ, and
-      0 elsewhere. Where a group has several rows, only its first has a weight.
+    to: learner that gets the comparisons, as `best_and_worst` makes them.
   """
 
   def scored(models: Models, rows: Rows, key: Key) -> Rows:
@@ -111,21 +109,36 @@ def in_turn(first: Annotate, second: Annotate) -> Annotate:
 
 
 def best_and_worst(batch: Batch) -> Batch:
-  """Of rows with `rewards` and `groups` [B] the pairs that `pairs` describes."""
+  """The best and the worst row of each group, as comparisons: two rows behind one another, the better first.
+
+  Args:
+    batch: rows [B, T] with `rewards` and `groups` [B].
+  Returns:
+    [2 * (B // 2)] rows, for there are no more groups whose rewards differ: `tokens, valid`, and
+    `action_mask`, `prompt_lengths`, `rewards` where they are there; `preferred`, `groups` and `weights`, 1
+    for the rows of such groups and 0 for what fills the batch up.
+  """
   best, worst, first = _extremes(batch)
   rewards = batch['rewards']
   differ = first & (rewards[best] > rewards[worst])
-  return {**_rows('chosen', batch, best), **_rows('rejected', batch, worst), **_weights(differ)}
+  pairs = jnp.argsort(~differ, stable=True)[: len(rewards) // 2]
+  return _compared(_rows(batch, best[pairs]), _rows(batch, worst[pairs]), differ[pairs])
 
 
 def solution_and_worst(batch: Batch) -> Batch:
-  """Of rows with `rewards`, `groups` and `solutions` the pairs that `against_solutions` describes."""
+  """The solution of each problem and the worst of its answers, as `best_and_worst`; [2B] rows.
+
+  Args:
+    batch: rows with `rewards`, `groups` and `solutions`, as `against_solutions` says.
+  """
   _, worst, first = _extremes(batch)
   wrong = first & (batch['rewards'][worst] < 1)
   names = ('prompt_lengths', 'solutions')
   solved = text.demonstrations({'prompts': batch['tokens'], **{name: batch[name] for name in names}})
-  solved = {name: solved[name][:, : batch['tokens'].shape[1]] for name in ('tokens', 'valid')}
-  return {**_rows('chosen', solved, worst), **_rows('rejected', batch, worst), **_weights(wrong)}
+  wide = batch['tokens'].shape[1]
+  solved = {name: x[:, :wide] if x.ndim == 2 else x for name, x in solved.items()}
+  solved['rewards'] = jnp.ones(len(first))
+  return _compared(_rows(solved, worst), _rows(batch, worst), wrong)
 
 
 def _extremes(batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -141,9 +154,19 @@ def _extremes(batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
   return best, worst, jnp.argmax(same, axis=1) == jnp.arange(len(groups))
 
 
-def _rows(which: str, batch: Batch, at: jax.Array) -> Batch:
-  return {f'{which}_{name}': batch[name][at] for name in ('tokens', 'valid')}
+_COLUMNS = ('tokens', 'valid', 'action_mask', 'prompt_lengths', 'rewards')  # of rows, that pairs keep
 
 
-def _weights(counts: jax.Array) -> Batch:
-  return {'weights': counts.astype(jnp.float32)}
+def _rows(batch: Batch, at: jax.Array) -> Batch:
+  return {name: batch[name][at] for name in _COLUMNS if name in batch}
+
+
+def _compared(chosen: Batch, rejected: Batch, counts: jax.Array) -> Batch:
+  """Rows of comparisons, of which those count whose entry [P] is True."""
+  side_by_side = lambda a, b: jnp.stack([a, b], axis=1).reshape(-1, *a.shape[1:])
+  rows = {name: side_by_side(chosen[name], rejected[name]) for name in rejected if name in chosen}
+  pairs = jnp.arange(2 * len(counts)) // 2
+  return {
+      **rows, 'groups': pairs, 'preferred': jnp.arange(2 * len(counts)) % 2 == 0,
+      'weights': jnp.repeat(counts, 2).astype(jnp.float32),
+  }

@@ -1,16 +1,84 @@
-"""Pairs of answers to the same problem, the better beside the worse one: what a reward model learns from."""
+"""Comparisons: pairs of answers to the same problem, two rows behind one another, the better one first."""
 
 import dataclasses
 
 import jax
 
+from rlx.data.dataset import Dataset
+from rlx.data.stream import Streamed
+from rlx.engine.speaker import Speaker
+from rlx.errors import at_least
 from rlx.rewards.host import check_compiles
 from rlx.rewards.of_learners import best_and_worst
+from rlx.rollout.prompts import check_solutions
 from rlx.types import Annotate, Batch, Key, Models, Rollout, StatefulRollout, World, keep_world, stateful
 
 
+def comparisons(task: Dataset, policy: Speaker, *, batch_size: int) -> StatefulRollout:
+  """Draws comparisons of a data set, for a policy that learns from them.
+
+  Args:
+    task: whose rows are `prompt, chosen, rejected`.
+    policy: scores them.
+    batch_size: rows B of the batch, two a comparison.
+  Raises:
+    ValueError: `batch_size` is odd, the rows are no pairs, or an answer is longer than the actions that are
+      scored.
+  """
+  check_solutions(task, policy)
+  return judged_comparisons(task, batch_size=batch_size)
+
+
+def judged_comparisons(task: Dataset, *, batch_size: int) -> StatefulRollout:
+  """As `comparisons`, for a reward model, which reads rows whole.
+
+  Args:
+    task: whose rows are `prompt, chosen, rejected`.
+    batch_size: rows B of the batch, two a comparison.
+  Raises:
+    ValueError: as `comparisons`.
+  """
+  at_least(2, batch_size=batch_size)
+  if batch_size % 2:
+    raise ValueError(f'batch_size={batch_size}: a comparison is two rows; take {batch_size + 1}')
+  if task.num_answers != 2:
+    raise ValueError('the rows of data.train are no pairs; they need columns chosen and rejected')
+  return _demonstrated(task, batch_size)
+
+
+def labelled(task: Dataset, policy: Speaker, *, batch_size: int) -> StatefulRollout:
+  """Draws answers that are labelled good or bad; of pairs the better ones are good, the worse ones bad.
+
+  Args:
+    task: whose rows are `prompt, completion, label`, or pairs.
+    policy: scores them.
+    batch_size: rows B of the batch.
+  Raises:
+    ValueError: the rows have no labels, or all the same; of pairs, `batch_size` is odd.
+  """
+  if task.num_answers == 2:
+    return comparisons(task, policy, batch_size=batch_size)
+  check_solutions(task, policy)
+  at_least(1, batch_size=batch_size)
+  if 'labels' not in task.data:
+    raise ValueError('the rows of data.train have no labels; they need a column label, true or false')
+  labels = task.data['labels']
+  if not isinstance(task, Streamed) and labels.all() == labels.any():
+    kind = 'good' if labels.all() else 'bad'
+    raise ValueError(f'all {len(labels)} answers of data.train are {kind}; some of each are needed')
+  return _demonstrated(task, batch_size)
+
+
+def _demonstrated(task: Dataset, batch_size: int) -> StatefulRollout:
+  def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    del models
+    return task.demonstrate(world, key, batch_size)
+
+  return StatefulRollout(begin=task.begin, draw=rollout, data=task.data)
+
+
 def paired(rollout: Rollout, reward: Annotate) -> StatefulRollout:
-  """The best and the worst row of each group of a rollout, as `rewards.of_learners.pairs` has them.
+  """The best and the worst row of each group of a rollout, as `rewards.of_learners.best_and_worst` has them.
 
   Args:
     rollout: a section of its own; what it remembers of its rows, it does not learn here.

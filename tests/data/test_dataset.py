@@ -203,7 +203,7 @@ def test_messages_by_hand(make):
 
 PAIRS = [
     {'prompt': 'How much?', 'chosen': ' 12', 'rejected': ' 46 much'},
-    {'prompt': 'How?', 'chosen': 'I am', 'rejected': ''},
+    {'prompt': 'How?', 'chosen': 'I am', 'rejected': 'the'},
     {'prompt': 'Much?', 'chosen': 'user', 'rejected': 'system'},
 ]
 
@@ -229,8 +229,6 @@ def test_pairs_by_hand(make):
     ('chosen', 'rejected', 'prompt', 'answers'),
     [
         ('How? I am', 'How? You are', 'How?', (' I am', ' You are')),  # not 'How? '
-        ('How?I am', 'How?', 'How?', ('I am', '')),
-        ('How? ', 'How?', 'How?', (' ', '')),
         ('Howmuch', 'Howmany', 'Howm', ('uch', 'any')),
     ],
 )
@@ -445,6 +443,11 @@ BAD = [
     ('pair', {'prompt': 'How?', 'chosen': '1'}, "no 'rejected'", 'the first rows have it'),
     ('pair', {'prompt': 'How?', 'chosen': '1', 'rejected': 'How? ' * 99}, 'completion too long', '100'),
     ('pair', {'prompt': 'How?', 'chosen': [USER], 'rejected': '1'}, 'only one of chosen and', 'same'),
+    ('pair', {**PAIRS[0], 'rejected': ' 12'}, 'chosen and rejected are the same', 'delete'),
+    ('pair', {'prompt': 'How?', 'chosen': '1', 'rejected': ' '}, "'rejected' is empty", 'no token'),
+    ('pair', {'prompt': 'How?', 'chosen': [USER, ASSISTANT], 'rejected': [USER, USER]},
+     'the prompt is not what the answers begin with', "it is 'How[?]'"),
+    ('implicit', {'chosen': 'How? 1', 'rejected': 'How?'}, "'rejected' is empty", 'no token'),
     ('implicit', {'chosen': 'How?', 'rejected': 'How?'}, 'chosen and rejected are the same', 'column'),
     ('implicit', {'chosen': 'Yes', 'rejected': 'No'}, 'empty prompt', 'delete'),
     ('chats', {'prompt': [], 'completion': [ASSISTANT]}, 'empty prompt', 'delete'),
@@ -471,7 +474,7 @@ def test_a_malformed_row_raises_or_is_counted(make, tmp_path, caplog, kind, bad,
   [(name, count)] = data.skipped.items()
   assert count == 1 and name.startswith(reason) and len(data.rows) == len(data.data['prompts']) == 3
   [record] = caplog.records
-  assert record.getMessage() == f'{path}: 1 of 4 rows left out (1 x {name})'
+  assert record.getMessage() == f'{path}: 1 of 4 rows left out (1 x {name}): line 3: {name}'
 
 
 def test_reasons_are_counted_over_both_files(make, caplog):
@@ -481,9 +484,22 @@ def test_reasons_are_counted_over_both_files(make, caplog):
   assert data.skipped == {'empty prompt': 3, "no 'prompt'": 1}
   lines = [record.getMessage().rpartition('/')[2] for record in caplog.records]
   assert lines == [
-      "train.jsonl: 3 of 5 rows left out (2 x empty prompt, 1 x no 'prompt')",
-      'held_out.jsonl: 1 of 2 rows left out (1 x empty prompt)',
+      "train.jsonl: 3 of 5 rows left out (2 x empty prompt, 1 x no 'prompt'): "
+      "line 2: empty prompt; line 3: no 'prompt'; line 4: empty prompt",
+      'held_out.jsonl: 1 of 2 rows left out (1 x empty prompt): line 1: empty prompt',
   ]
+
+
+def test_more_than_a_stated_share_of_malformed_rows_refuses(make, caplog):
+  rows = [GOOD['pair']] * 8 + [{**GOOD['pair'], 'rejected': ''}] * 2
+  with caplog.at_level(logging.WARNING):
+    data = make(rows, malformed=0.2)
+  assert len(data.rows) == 8 and data.skipped == {"'rejected' is empty": 2}
+  assert "line 9: 'rejected' is empty; line 10: 'rejected' is empty" in caplog.records[0].getMessage()
+  with pytest.raises(ValueError, match=r"2 of 10 .* malformed=0.1 \(line 9: 'rejected' is empty; .*raise it"):
+    make(rows, malformed=0.1)
+  with pytest.raises(ValueError, match='malformed=1.5 is neither'):
+    make(rows, malformed=1.5)
 
 
 def test_columns_that_cannot_be_made_are_malformed_rows(make):

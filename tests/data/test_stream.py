@@ -17,7 +17,7 @@ says = lambda role, content: {'role': role, 'content': content}
 KINDS = {
     'prompts': lambda i: {'prompt': f'{i} plus {i} is', 'answer': 2 * i},
     'completions': lambda i: {'prompt': f'{i} plus {i} is', 'completion': f' {2 * i}'},
-    'pairs': lambda i: {'prompt': f'{i} plus {i} is', 'chosen': f' {2 * i}', 'rejected': ' 0'},
+    'pairs': lambda i: {'prompt': f'{i} plus {i} is', 'chosen': f' {2 * i}', 'rejected': ' 1'},
     'messages': lambda i: {'messages': [says('user', f'{i}?'), says('assistant', 'x')]},
 }
 

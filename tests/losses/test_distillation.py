@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlx.envs.control.environment import Continuous, Discrete
-from rlx.losses import regularizers
+from rlx.losses import distillation, regularizers
 from rlx.losses.distillation import teacher_kl
 from rlx.models import networks
 
@@ -58,3 +58,25 @@ def test_a_pupil_that_is_its_teacher_has_nothing_to_learn_and_the_teacher_never_
   both = jax.jit(jax.value_and_grad(estimate, argnums=(0, 1)))
   np.testing.assert_allclose(both(teacher, teacher)[0], 0, atol=1e-5)
   assert all((x == 0).all() for x in jax.tree.leaves(both(params, teacher)[1][1]))
+
+
+LOGITS, TEACHER = np.random.default_rng(3).normal(0, 2, (2, 5, 7)).astype(np.float32)
+
+
+@pytest.mark.parametrize('share', [0.1, 0.5, 0.9])
+def test_the_generalised_divergence_by_hand(share):
+  softmax = lambda x: np.exp(x.astype(float)) / np.exp(x.astype(float)).sum(axis=-1, keepdims=True)
+  p, t = softmax(LOGITS), softmax(TEACHER)
+  m = share * t + (1 - share) * p
+  expected = share * (t * np.log(t / m)).sum(-1) + (1 - share) * (p * np.log(p / m)).sum(-1)
+  np.testing.assert_allclose(distillation.generalised_jsd(LOGITS, TEACHER, share=share), expected, rtol=1e-5)
+  np.testing.assert_allclose(distillation.generalised_jsd(LOGITS, LOGITS, share=share), 0, atol=1e-6)
+
+
+def test_the_ends_of_the_generalised_divergence_are_the_two_kls():
+  """In value, and as limits of the rest over β and over 1 - β."""
+  of = lambda share: distillation.generalised_jsd(LOGITS, TEACHER, share=share)
+  np.testing.assert_allclose(of(0.0), regularizers.kl_forward(LOGITS, TEACHER), rtol=1e-6)
+  np.testing.assert_allclose(of(1.0), regularizers.kl_exact(LOGITS, TEACHER), rtol=1e-6)
+  np.testing.assert_allclose(of(1e-3) / 1e-3, of(0.0), rtol=0.05)
+  np.testing.assert_allclose(of(1 - 1e-3) / 1e-3, of(1.0), rtol=0.05)
