@@ -50,7 +50,16 @@ def as_yaml(task) -> str:
   """A task as SkyPilot reads it: `sky launch FILE`, `sky jobs launch FILE`."""
   import yaml
 
-  return yaml.safe_dump(task.to_yaml_config(), sort_keys=False)
+  return yaml.safe_dump(_public(task.to_yaml_config()), sort_keys=False)
+
+
+def _public(tree: Any) -> Any:
+  """A tree without what SkyPilot notes for itself."""
+  if isinstance(tree, list):
+    return [_public(x) for x in tree]
+  if isinstance(tree, dict):
+    return {key: _public(x) for key, x in tree.items() if not key.startswith('_')}
+  return tree
 
 
 def launch(task) -> str:

@@ -260,19 +260,19 @@ def test_a_process_that_is_alone_on_its_host_has_all_of_its_devices(environment,
 
 
 TASK = """
-resources: {cpus: 4+, accelerators: 'H100:8'}
+resources: {infra: gcp, cpus: 4+, accelerators: 'H100:8'}
 file_mounts:
-  /runs: {source: 'gs://some-bucket-of-mine', mode: MOUNT, store: gcs}
+  /runs: {source: 'gs://my-runs', mode: MOUNT_CACHED}
 setup: pip install -e .
 """
 
 
 @pytest.mark.filterwarnings('default')  # SkyPilot's own
 def test_a_task_of_skypilot(tmp_path, capsys):
-  pytest.importorskip('sky', reason='SkyPilot is not installed')
+  sky = pytest.importorskip('sky', reason='SkyPilot is not installed: pip install skypilot')
   import yaml
 
-  (tmp_path / 'task.yaml').write_text(TASK.replace('file_mounts', 'envs: {A: b}\n#').split('#')[0])
+  (tmp_path / 'task.yaml').write_text(TASK)
   assert main([
       'launch', '--cluster=skypilot', '--dry_run', '--nodes=2', f'--task={tmp_path}/task.yaml',
       '--skypilot.accelerators=H200:8', '--skypilot.use_spot=true', '--setup=nvidia-smi', '--',
@@ -284,3 +284,6 @@ def test_a_task_of_skypilot(tmp_path, capsys):
   assert (task['num_nodes'], task['name'], task['workdir']) == (2, 'rlx-big one', '.')
   last = f'--process_id="$SKYPILOT_NODE_RANK" --config={SMOKE} \'--workdir=/runs/big one\''
   assert task['run'].splitlines()[-1].endswith(last)
+  assert task['file_mounts']['/runs']['source'] == 'gs://my-runs'
+  assert task['setup'].splitlines() == ['pip install -e .', 'nvidia-smi']
+  assert sky.Task.from_yaml_config(task).num_nodes == 2  # SkyPilot reads what was printed
