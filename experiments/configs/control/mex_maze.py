@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.control import dqn_cartpole
 
 
@@ -24,3 +25,16 @@ def get_config(arg: str = '') -> ConfigDict:
   if 'smoke' not in arg:
     config.evals.episodes.max_steps = 60
   return config
+
+
+def claim() -> Claim:
+  """Without optimism it is DQN."""
+  return Claim(
+      paper='S187',
+      says='values as high as the data let them be find the end of a maze that epsilon-greedy misses',
+      reading=final('eval/episodes/return'),
+      asserts=(above('no optimism', by=0.2),),
+      controls=(Arm('no optimism', {'algorithm.optimism': 0.0}),),
+      seeds=10,
+      minutes=2.0,
+  )

@@ -10,6 +10,7 @@ of 91, where random actions have 0 and a controller 100 (`python -m rlx.experime
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import bc_pointmass as parent
 
 
@@ -31,3 +32,17 @@ def get_config(arg: str = '') -> ConfigDict:
       'weight_max': 100.0,
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside cloning of the same records; with no sharpness the mechanism is off."""
+  return Claim(
+      paper='',
+      says='imitation weighted by advantages ends above imitation of everything',
+      reading=final('eval/episodes/return'),
+      asserts=(above('behaviour cloning', by=30.0),),
+      baseline=Arm('behaviour cloning', config='offline/bc_pointmass'),
+      controls=(Arm('no sharpness', {'algorithm.sharpness': 0.0}),),
+      seeds=10,
+      minutes=2.0,
+  )

@@ -10,6 +10,7 @@ of 48, where random actions have 0 and a controller 100 (`python -m rlx.experime
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import bc_pointmass as parent
 
 
@@ -37,3 +38,17 @@ def get_config(arg: str = '') -> ConfigDict:
       'greed': 2.5,
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside cloning of the same records; with no greed the mechanism is off."""
+  return Claim(
+      paper='',
+      says='TD3 that is also paid for imitation ends above imitation',
+      reading=final('eval/episodes/return'),
+      asserts=(above('behaviour cloning', by=30.0),),
+      baseline=Arm('behaviour cloning', config='offline/bc_pointmass'),
+      controls=(Arm('no greed', {'algorithm.greed': 0.0}),),
+      seeds=10,
+      minutes=2.0,
+  )
