@@ -5,7 +5,7 @@
 
 What is compared are verdicts, by intervals, and not bits, which other versions of jax do not keep. A claim
 that the table already has is not run again unless it is named: stop whenever you like, and start again. The
-runs of a claim are removed once its row is written.
+runs of a call are removed at its end.
 """
 
 import argparse
@@ -26,7 +26,7 @@ HEAD = """# Claims, as they were run again
 beside their configs ([papers.md](papers.md)); without `CLAIMS`, all that this table does not have.
 On {where}, often with other work beside it.
 
-| config | id | kept | seen again | passed | minutes | day | commit |
+| config | id | kept | seen again | passed | CPU-minutes | day | commit |
 |---|---|---|---|---|---|---|---|
 """
 
@@ -41,11 +41,13 @@ def main(argv: list[str]) -> int:
   arguments = parser.parse_args(argv)
   use_compilation_cache()
   rows, failed = slow_tests.read(arguments.out), 0
+  workdir = arguments.workdir / slow_tests.commit()
   for name, claim in _shard(_asked(arguments.claims, rows), arguments.shard):
-    rows[name], passed = check(name, claim, arguments.workdir / slow_tests.commit())
+    rows[name], passed = check(name, claim, workdir)
     failed += not passed
     slow_tests.write(arguments.out, rows, HEAD)
     print(rows[name], flush=True)
+  shutil.rmtree(workdir, ignore_errors=True)
   return int(failed > 0)
 
 
@@ -74,10 +76,9 @@ def check(name: str, claim: Claim, workdir: pathlib.Path) -> tuple[str, bool]:
   """The table's row of a claim, and whether all that showed before shows again."""
   before, now = results.kept(name, claim), reproduce.run(name, claim, workdir)
   passed = all(new.shows or not old.shows for old, new in zip(before.parts, now.parts, strict=True))
-  shutil.rmtree(workdir / name)
   row = (
       f'| `{name}` | {claim.paper} | {before.verdict} | {now.verdict} | {"yes" if passed else "no"} '
-      f'| {now.kept["seconds"] / 60:.1f} | {datetime.date.today()} | {slow_tests.commit()} |'
+      f'| {now.kept["cpu_seconds"] / 60:.1f} | {datetime.date.today()} | {slow_tests.commit()} |'
   )
   return row, passed
 

@@ -148,9 +148,11 @@ class Claim:
     minutes: estimate for all seeds and arms on two idle cores.
     baseline: who is compared with at an equal budget, if anybody is.
     controls: the mechanism off, everything else equal; each must fail every assertion.
+    beside: more arms to compare with, which need not fail: rivals, or parts of the mechanism alone.
     budget: what is equal: `train steps`, or a metric whose sum over the run it is (`env/steps`).
     budget_name: what it is called where arms say what a train step costs (`rollouts`).
     seeds: at least five.
+    cost: of the run, as `Arm.cost`.
     argument: of the config (`CONFIG:argument`), for the run and the arms without a config of their own.
     apart: one run a seed though a population would do.
   """
@@ -162,8 +164,10 @@ class Claim:
   minutes: float
   baseline: Arm | None = None
   controls: tuple[Arm, ...] = ()
+  beside: tuple[Arm, ...] = ()
   budget: str = TRAIN_STEPS
   budget_name: str = ''
+  cost: float = 1.0
   seeds: int = MIN_SEEDS
   argument: str = ''
   apart: bool = False
@@ -182,8 +186,9 @@ class Claim:
 
   @property
   def arms(self) -> tuple[Arm, ...]:
-    """The run, the baseline, the controls."""
-    return (Arm(RUN), *((self.baseline,) if self.baseline else ()), *self.controls)
+    """The run, the baseline, the controls, and the others."""
+    baseline = (self.baseline,) if self.baseline else ()
+    return (Arm(RUN, cost=self.cost), *baseline, *self.controls, *self.beside)
 
   @property
   def readings(self) -> dict[str, Reading]:
@@ -229,7 +234,7 @@ def with_argument(claim: Claim, argument: str) -> Claim:
 
   return dataclasses.replace(
       claim, argument=add(claim.argument), baseline=change(claim.baseline),
-      controls=tuple(map(change, claim.controls)),
+      controls=tuple(map(change, claim.controls)), beside=tuple(map(change, claim.beside)),
   )
 
 

@@ -11,11 +11,14 @@ each. What was stopped goes on: start the same command again. The result is kept
 curve, and its docstring says it; with an argument, or `--output=DIR`, it is only written there, or nowhere.
 """
 
+from collections.abc import Iterator
+import contextlib
 import dataclasses
 import datetime
 import json
 from pathlib import Path
 import re
+import time
 
 from rlx import config as configs
 from rlx.experiments import claims, compare, imports, results
@@ -25,6 +28,7 @@ from rlx.experiments.results import Result
 from rlx.experiments.sweep import Trial
 
 DONE = 'done.json'  # of an arm that has run
+SPENT = 'cpu_seconds'  # of it, each time that it was started
 _FIGURE = {'inches': (6, 3.2), 'size': 8}
 _COLORS = 48  # of the curve that is kept: it has less than 20 KB
 
@@ -87,9 +91,9 @@ def spelt(path: str) -> str:
 
 
 def estimate(name: str, claim: Claim) -> float:
-  """Seconds: those that it took, or else what its author says."""
+  """Seconds on two idle cores: half of the CPU-seconds that it took, or else what its author says."""
   found = results.read(claims.result_path(_config(name)), name, claim)
-  return found.kept['seconds'] if found else 60 * claim.minutes
+  return found.kept['cpu_seconds'] / 2 if found else 60 * claim.minutes
 
 
 def _config(name: str) -> str:
@@ -124,12 +128,12 @@ def run(name: str, claim: Claim, workdir: Path) -> Result:
   config = _config(name)
   lines, seconds = {}, {}
   for arm in claim.arms:
-    directory = workdir / config / f'{_slug(arm.name)}-{claims.digest(config, claim, arm)}'
+    directory = _directory(config, claim, arm, workdir)
     runs = _run_arm(config, claim, arm, directory)
     line = lambda metric, runs=runs, arm=arm: _line(claim, arm, runs, metric)
     metrics = dict.fromkeys(x.metric for x in claim.readings.values())
     lines[arm.name] = {metric: line(metric) for metric in metrics}
-    seconds[arm.name] = json.loads((directory / DONE).read_text())['seconds']
+    seconds[arm.name] = json.loads((directory / DONE).read_text())['cpu_seconds']
   result = results.make(config, claim, lines, seconds, _where())
   results.write(result, workdir / config / 'result.json')
   compare.draw(
@@ -137,6 +141,12 @@ def run(name: str, claim: Claim, workdir: Path) -> Result:
       workdir / config / 'curve.png', **_FIGURE,
   )
   return result
+
+
+def _directory(config: str, claim: Claim, arm: Arm, workdir: Path) -> Path:
+  """Of an arm's runs; claims whose arms are the same share them."""
+  name = re.sub(r'\W+', '_', claims.path_of(config, claim, arm))
+  return workdir / 'arms' / f'{name}-{claims.digest(config, claim, arm)}'
 
 
 def _line(claim: Claim, arm: Arm, runs: list[Path], metric: str) -> compare.Line:
@@ -155,9 +165,11 @@ def _run_arm(config: str, claim: Claim, arm: Arm, directory: Path) -> list[Path]
     alone = lambda seed: [f'--config.seed={seed}', '--config.population.size=1']
     runs = {directory / f'seed_{x}': alone(x) for x in range(first, first + claim.seeds)}
   if not (directory / DONE).exists():
-    for run_directory, seeds in runs.items():
-      Trial()([f'--config={path}', f'--workdir={run_directory}', '--quiet', *words, *seeds])
-    (directory / DONE).write_text(json.dumps({'seconds': sum(map(_seconds, runs))}) + '\n')
+    with _timed(directory):
+      for run_directory, seeds in runs.items():
+        Trial()([f'--config={path}', f'--workdir={run_directory}', '--quiet', *words, *seeds])
+    seconds = sum(map(float, (directory / SPENT).read_text().split()))
+    (directory / DONE).write_text(json.dumps({'cpu_seconds': seconds}) + '\n')
   return list(runs)
 
 
@@ -167,20 +179,16 @@ def _plain(config: str, claim: Claim, arm: Arm) -> list[str]:
   return ['--config.log.samples=0', *(['--config.log.writers=()'] if 'writers' in log else [])]
 
 
-def _seconds(run_directory: Path) -> float:
-  """What a run took, over the times that it was started."""
-  from rlx.run.writers import read_metrics
-
-  total = last = 0.0
-  for row in read_metrics(run_directory / 'timing.jsonl'):
-    elapsed = row['time/elapsed_seconds']
-    total += elapsed - last if elapsed >= last else elapsed
-    last = elapsed
-  return total
-
-
-def _slug(name: str) -> str:
-  return re.sub(r'\W+', '_', name).strip('_')
+@contextlib.contextmanager
+def _timed(directory: Path) -> Iterator[None]:
+  """Adds the CPU-seconds that are spent inside to a file; the wall clock would tell of other work, too."""
+  began = time.process_time()
+  try:
+    yield
+  finally:
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / SPENT).open('a') as file:
+      file.write(f'{time.process_time() - began:.1f}\n')
 
 
 def _where() -> dict:

@@ -67,7 +67,7 @@ def make(
     name: of the config.
     claim: its claim.
     lines: arm -> metric -> `compare.Line` against the budget.
-    seconds: arm -> what it took.
+    seconds: arm -> CPU-seconds that it took.
     where: machine and versions.
   """
   arms = {}
@@ -80,14 +80,14 @@ def make(
     arms[arm.name] = {
         'config': ' '.join([claims.path_of(name, claim, arm), *claims.words(arm)]),
         'budget': _short(first.at[-1]),
-        'seconds': round(seconds[arm.name]),
+        'cpu_seconds': round(seconds[arm.name]),
         'readings': {key: _short(x) for key, x in readings.items()},
         'curve': {'at': _short(first.at[thin]), 'values': _short(first.values[:, thin])},
     }
   kept = {
       'config': name, 'digest': claims.digest_of_all(name, claim), 'paper': claim.paper, 'says': claim.says,
       'seeds': claim.seeds, 'reading': claim.reading.name, 'budget': claim.unit, **where,
-      'seconds': round(sum(seconds.values())), 'arms': arms,
+      'cpu_seconds': round(sum(seconds.values())), 'arms': arms,
   }
   return Result(name, claim, kept)
 
@@ -158,13 +158,13 @@ def table(result: Result) -> str:
     ends = ' to '.join(map(number, part.interval))
     said = 'shows' if part.shows else f'does not show: {part.reason}'
     text += f'| {part.claimed} | {number(part.got)} | {ends} | {said} |\n'
-  text += f'\n| {claim.reading.name} | {claim.unit} | median | worst | seconds | differs by |\n'
+  text += f'\n| {claim.reading.name} | {claim.unit} | median | worst | CPU-seconds | differs by |\n'
   text += '|---|---|---|---|---|---|\n'
   for arm in claim.arms:
     values, one = measured[arm.name].readings[claim.reading.name], result.kept['arms'][arm.name]
     middle, worst = middle_and_worst(claim, values).removesuffix(')').split(' (')
     text += (
-        f'| {arm.name} | {number(one["budget"])} | {middle} | {worst} | {one["seconds"]} '
+        f'| {arm.name} | {number(one["budget"])} | {middle} | {worst} | {one["cpu_seconds"]} '
         f'| {_differs(claim, arm)} |\n'
     )
   return f'{text}\n{result.name}: {result.verdict}\n'
@@ -183,7 +183,7 @@ def sentence(result: Result) -> str:
   what = f'{claim.reading.name[0].upper()}{claim.reading.name[1:]} after {spent}'
   return (
       f'it {_kind(result)}. {what}, median of {claim.seeds} seeds (worst): {arms}. Claimed, and got (95 % '
-      f'interval over seeds): {_said(result)}. {kept["seconds"]} s on {kept["machine"]}; '
+      f'interval over seeds): {_said(result)}. {kept["cpu_seconds"]} CPU-s on {kept["machine"]}; '
       f'`rlx reproduce {result.name}`.'
   )
 
@@ -191,7 +191,9 @@ def sentence(result: Result) -> str:
 def record(result: Result, path: Path) -> None:
   """Writes the `Result:` of a docstring from a result, in the place of what stood there."""
   text = path.read_text()
-  lines = textwrap.fill(f'Result: {sentence(result)}', _WIDTH, break_long_words=False, break_on_hyphens=False)
+  command = f'rlx reproduce {result.name}'  # stays in one line
+  whole = f'Result: {sentence(result)}'.replace(command, command.replace(' ', '\0'))
+  lines = textwrap.fill(whole, _WIDTH, break_long_words=False, break_on_hyphens=False).replace('\0', ' ')
   path.write_text(_RESULT.sub(lambda _: lines, text, count=1))
 
 
@@ -199,14 +201,15 @@ def row(name: str, claim: Claim, link: str) -> str:
   """A row of the table of claims, run or not."""
   found = kept(name, claim)
   head = f'| {claim.paper} | [{name}]({link}) | {claim.says} '
-  controls = ', '.join(arm.name for arm in claim.controls) or ''
+  others = [*claim.controls, *claim.beside]
+  controls = ', '.join(arm.name for arm in others)
   baseline = claim.baseline.name if claim.baseline else ''
   if found is None:
     state = standing(name, claim)
     return f'{head}| {baseline} | {claim.unit} | | | {controls} | *{state}*, about {claim.minutes:g} min |\n'
   said = lambda arm: middle_and_worst(claim, found.measured[arm].readings[claim.reading.name])
   spent = f'{claim.unit}, {number(found.kept["arms"][claims.RUN]["budget"])}'
-  controls = '<br>'.join(f'{arm.name}: {said(arm.name)}' for arm in claim.controls)
+  controls = '<br>'.join(f'{arm.name}: {said(arm.name)}' for arm in others)
   return (
       f'{head}| {f"{baseline}: {said(baseline)}" if baseline else ""} | {spent} '
       f'| {claim.reading.name} | {said(claims.RUN)} | {controls} | {explained(found)} |\n'
@@ -232,7 +235,7 @@ def _said(result: Result) -> str:
 
 
 HEADER = """\
-| id | config | claim | baseline | at equal | what is read | median (worst) | controls | verdict |
+| id | config | claim | baseline | at equal | what is read | median (worst) | controls, others | verdict |
 |---|---|---|---|---|---|---|---|---|
 """
 

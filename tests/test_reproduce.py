@@ -64,14 +64,13 @@ class Runs:
     write = lambda name, rows: (workdir / name).write_text(''.join(f'{json.dumps(x)}\n' for x in rows))
     write('members.jsonl', [row(0, 0.0), row(20, end)])
     write('metrics.jsonl', [{'step': 0, 'stage': 'main'}, {'step': 20, 'stage': 'main'}])
-    write('timing.jsonl', [{'step': 4, 'time/elapsed_seconds': x} for x in (1.0, 3.0, 2.0)])
 
 
 def test_a_claim_is_run_and_kept_beside_its_config(folder, monkeypatch, capsys):
   runs = Runs(monkeypatch)
   assert main(['reproduce', 'mine']) == 0
   out = capsys.readouterr().out
-  assert "| above 'off' by 0.1 | 0.4 | 0.4 to 0.4 | shows |" in out and '| off | 20 | 0.12 | 0.1 | 5 |' in out
+  assert "| above 'off' by 0.1 | 0.4 | 0.4 to 0.4 | shows |" in out and '| off | 20 | 0.12 | 0.1 | 0 |' in out
   assert all('--config.population.size=5' in argv for argv in runs.argvs) and len(runs.argvs) == 2
   kept = json.loads((folder / 'results/mine.json').read_text())
   assert kept['verdict'] == 'shows' and kept['seeds'] == 5 and kept['versions']['jax']
