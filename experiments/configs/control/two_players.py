@@ -8,8 +8,8 @@ the best the first can do is to say its likeliest word.
 
 Result: it shows. Final eval/game/first after 300 train steps, median of 5 seeds (worst): 0.9986 (0.9985),
 'only one learns' 0.125 (0.125). Claimed, and got (95 % interval over seeds): the worst seed above 0.95, got
-0.9985 (0.9985 to 0.9986); above 'only one learns' by 0.5, got 0.8736 (0.8735 to 0.8737). 17 s on 2 cores of a
-CPU; `rlx reproduce control/two_players`.
+0.9985 (0.9985 to 0.9986); above 'only one learns' by 0.5, got 0.8736 (0.8735 to 0.8737). 7 CPU-s on 2 cores
+of a CPU; `rlx reproduce control/two_players`.
 """
 
 from ml_collections import ConfigDict
