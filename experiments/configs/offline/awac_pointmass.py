@@ -4,8 +4,10 @@ Paper: Nair et al., 2020, https://arxiv.org/abs/2006.09359
 
     rlx --config=offline/awac_pointmass --workdir=runs/awac_pointmass
 
-Result: after 2,000 updates the interquartile mean of ten seeds returns -42.3, the worst -52.4: a score
-of 89, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).
+Result: it shows. Final eval/episodes/return after 2000 train steps, median of 10 seeds (worst): -42.38
+(-52.33), 'behaviour cloning' -176.8 (-207.3), 'no sharpness' -176.8 (-207.3). Claimed, and got (95 % interval
+over seeds): above 'behaviour cloning' by 30, got 137.3 (132.5 to 144.7). 118 CPU-s on 2 cores of a CPU;
+`rlx reproduce offline/awac_pointmass`.
 """
 
 from ml_collections import ConfigDict
