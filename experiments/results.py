@@ -9,7 +9,7 @@ and `python -m rlx.experiments.papers`, and by nobody's hand.
 from collections.abc import Mapping
 import dataclasses
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 import re
 import textwrap
 from typing import Any
@@ -207,12 +207,13 @@ def row(name: str, claim: Claim, link: str) -> str:
   if found is None:
     state = standing(name, claim)
     return f'{head}| {baseline} | {claim.unit} | | | {controls} | *{state}*, about {claim.minutes:g} min |\n'
+  curve = PurePosixPath(link).parent / 'results' / f'{PurePosixPath(link).stem}.png'
   said = lambda arm: middle_and_worst(claim, found.measured[arm].readings[claim.reading.name])
   spent = f'{claim.unit}, {number(found.kept["arms"][claims.RUN]["budget"])}'
   controls = '<br>'.join(f'{arm.name}: {said(arm.name)}' for arm in others)
   return (
       f'{head}| {f"{baseline}: {said(baseline)}" if baseline else ""} | {spent} '
-      f'| {claim.reading.name} | {said(claims.RUN)} | {controls} | {explained(found)} |\n'
+      f'| {claim.reading.name} | {said(claims.RUN)} ([curve]({curve})) | {controls} | {explained(found)} |\n'
   )
 
 
