@@ -4,8 +4,10 @@ Paper: Fujimoto and Gu, 2021, https://arxiv.org/abs/2106.02860
 
     rlx --config=offline/td3_bc_pointmass --workdir=runs/td3_bc_pointmass
 
-Result: after 2,000 updates the interquartile mean of ten seeds returns -105.7, the worst -144.9: a score
-of 48, where random actions have 0 and a controller 100 (`python -m rlx.experiments.control_table`).
+Result: it shows. Final eval/episodes/return after 2000 train steps, median of 10 seeds (worst): -104.6
+(-145), 'behaviour cloning' -176.8 (-207.3), 'no greed' -177.8 (-211.5). Claimed, and got (95 % interval over
+seeds): above 'behaviour cloning' by 30, got 76.38 (57.91 to 92.2). 88 CPU-s on 2 cores of a CPU;
+`rlx reproduce offline/td3_bc_pointmass`.
 """
 
 from ml_collections import ConfigDict
