@@ -43,7 +43,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """Beside conditioning on the records' own returns, with as many updates; with all dreams kept, good or not."""
+  """Beside conditioning on the returns of the records, with as many updates; with all dreams kept."""
   return Claim(
       paper='S175',
       says='dreams that put episodes together earn returns that nobody in the data earned',
