@@ -92,18 +92,19 @@ def read(runs: list[str], metric: str, against: str) -> list[Line]:
   for run in map(Path, runs):
     config = {name: x for name, x in _config(run).items() if name not in _OF_SEEDS}
     groups.setdefault(json.dumps(config, sort_keys=True), []).append(run)
-  return [_line(json.loads(config), found, metric, against) for config, found in groups.items()]
+  named = [(str(found[0]), json.loads(config), found) for config, found in groups.items()]
+  return [line_of(*one, metric, against) for one in named]
 
 
-def _line(config, runs: list[Path], metric: str, against: str) -> Line:
-  """Runs together, at the steps that all of them have."""
+def line_of(name: str, config: dict, runs: list[Path], metric: str, against: str) -> Line:
+  """Runs of one config together, at the steps that all of them have; raises as `read` does."""
   series = [_series(run, metric, against) for run in runs]
   steps = sorted(set.intersection(*(set(one) for one in series)))
   if not steps:
     raise CommandError(f'{", ".join(map(str, runs))}: no step has {metric!r} in all of them')
   values = [np.array([one[step][1] for step in steps]).T for one in series]
   at = np.mean([[one[step][0] for step in steps] for one in series], axis=0)
-  return Line(str(runs[0]), config, at, np.concatenate(values))
+  return Line(name, config, at, np.concatenate(values))
 
 
 def _series(run: Path, metric: str, against: str) -> dict[int, tuple[float, list[float]]]:
@@ -161,14 +162,17 @@ def table(lines: list[Line], metric: str) -> str:
   return text
 
 
-def draw(lines: list[Line], metric: str, against: str, path: Path) -> None:
-  """Writes the figure: a line and a band each; single seeds are thin."""
+def draw(
+    lines: list[Line], metric: str, against: str, path: Path, *, inches: tuple[float, float] = (10, 6),
+    size: float = 11,
+) -> None:
+  """Writes the figure: a line and a band each; single seeds are thin. `size` of letters in points."""
   from rlx.run import style
 
-  figure = style.figure(10, 6)
+  figure = style.figure(*inches)
   figure.set_layout_engine('constrained')
   panel = figure.subplots()
-  style.axes(panel)
+  style.axes(panel, size=size)
   for index, line in enumerate(lines):
     color = style.COLORS[index % len(style.COLORS)]
     middle, low, high = np.array([summarised(column) for column in line.values.T]).T
@@ -176,9 +180,9 @@ def draw(lines: list[Line], metric: str, against: str, path: Path) -> None:
     panel.plot(line.at, middle, color=color, linewidth=1.8, label=label)
     panel.plot(line.at, line.values.T, color=color, linewidth=0.5, alpha=0.3)
     style.band(panel, line.at, low, high, color)
-  style.values_axis(panel, metric)
-  panel.set_xlabel(against, fontsize=12, color=style.FAINT, loc='left')
-  style.legend(panel)
+  style.values_axis(panel, metric, size=size)
+  panel.set_xlabel(against, fontsize=size + 1, color=style.FAINT, loc='left')
+  style.legend(panel, size=size)
   path.write_bytes(style.image(figure))
 
 

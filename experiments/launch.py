@@ -4,8 +4,9 @@ Beside it: `rlx init-model` writes a random Hugging Face directory to try things
 one, `rlx evaluate` measures one, or a run, `rlx play` shows what a run's policy does, `rlx report` draws a
 run that is at work, `rlx export` writes what others can load of it, `rlx make-dataset` writes transitions to
 learn from offline, `rlx launch` sends a run to a cluster, `rlx sweep` makes many runs, `rlx compare` draws
-their curves, `rlx replay` says where a value that is not finite comes from; `rlx list` and `rlx show` say
-what there is. Each has `--help`, and is a module of this folder with a `main(argv)`.
+their curves, `rlx reproduce` runs what a config claims, `rlx replay` says where a value that is not finite
+comes from; `rlx list` and `rlx show` say what there is. Each has `--help`, and is a module of this folder with
+a `main(argv)`.
 
 The working folder is on the module path, so that a config can name functions of yours.
 
@@ -37,7 +38,7 @@ from rlx.experiments.commands import (
 # Modules of experiments/, whose first line says what they do.
 COMMANDS = (
     'init-model', 'generate', 'evaluate', 'play', 'report', 'export', 'make-dataset', 'launch', 'sweep',
-    'compare', 'replay', 'list', 'show',
+    'compare', 'reproduce', 'replay', 'list', 'show',
 )
 WITHOUT_JAX = ('launch', 'list', 'show')
 # What the system says of paths that cannot be read or written.

@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
   for file in args.files or [file for file in slow_files() if file not in rows]:
     rows[file], bad = run(file)
     failed += bad
-    write(args.out, rows)
+    write(args.out, rows, HEAD)
     print(rows[file], flush=True)
   return int(failed > 0)
 
@@ -65,12 +65,16 @@ def run(file: str) -> tuple[str, int]:
   outcome = lambda case, *kinds: any(case.find(kind) is not None for kind in kinds)
   bad = [case.get('name') for case in cases if outcome(case, 'failure', 'error')]
   skipped = sum(outcome(case, 'skipped') for case in cases)
-  commit = subprocess.run(
-      ['git', 'rev-parse', '--short', 'HEAD'], cwd=ROOT, capture_output=True, text=True, check=True
-  ).stdout.strip()
   counts = f'{len(cases) - len(bad) - skipped} | {len(bad)} | {skipped} | {minutes:.1f}'
   names = ', '.join(f'`{name}`' for name in bad)
-  return f'| `{file}` | {counts} | {datetime.date.today()} | {commit} | {names} |', len(bad)
+  return f'| `{file}` | {counts} | {datetime.date.today()} | {commit()} | {names} |', len(bad)
+
+
+def commit() -> str:
+  """Of the checkout."""
+  return subprocess.run(
+      ['git', 'rev-parse', '--short', 'HEAD'], cwd=ROOT, capture_output=True, text=True, check=True
+  ).stdout.strip()
 
 
 def read(path: pathlib.Path) -> dict[str, str]:
@@ -79,10 +83,10 @@ def read(path: pathlib.Path) -> dict[str, str]:
   return {match['file']: line for line in lines if (match := ROW.match(line))}
 
 
-def write(path: pathlib.Path, rows: dict[str, str]) -> None:
-  """The table, whole."""
+def write(path: pathlib.Path, rows: dict[str, str], head: str) -> None:
+  """The table, whole; `head` says {where}."""
   where = f'{os.cpu_count()} cores, Python {sys.version.split()[0]}'
-  path.write_text(HEAD.format(where=where) + ''.join(f'{rows[file]}\n' for file in sorted(rows)))
+  path.write_text(head.format(where=where) + ''.join(f'{rows[file]}\n' for file in sorted(rows)))
 
 
 if __name__ == '__main__':

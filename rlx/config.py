@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 import importlib.util
 import json
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -16,7 +17,8 @@ from rlx.errors import ConfigError, did_you_mean, raised
 from rlx.names import modules
 
 __all__ = [
-  'ConfigError', 'assign', 'differences', 'find', 'flat', 'load', 'names', 'of_run', 'override', 'parse_arg',
+  'ConfigError', 'assign', 'differences', 'find', 'flat', 'load', 'load_module', 'names', 'of_run',
+  'override', 'parse_arg',
 ]
 
 PACKAGE = 'rlx.experiments.configs'  # those that come with rlx
@@ -48,13 +50,23 @@ def load(path: str) -> ConfigDict:
   return config.lock()
 
 
-def _get_config(filename: Path) -> Callable[[str], ConfigDict]:
-  """The function of a config file."""
+def load_module(filename: Path) -> ModuleType:
+  """A config file as a module.
+
+  Raises:
+    ConfigError: it is no file of Python.
+  """
   spec = importlib.util.spec_from_file_location('rlx_config', filename)
   if spec is None:
     raise ConfigError(f'--config={filename} is neither a .py nor a .json file')
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
+  return module
+
+
+def _get_config(filename: Path) -> Callable[[str], ConfigDict]:
+  """The function of a config file."""
+  module = load_module(filename)
   if not callable(getattr(module, 'get_config', None)):
     raise ConfigError(f'--config={filename} defines no get_config(arg)')
   return module.get_config

@@ -5,13 +5,12 @@ inside functions count as well: there are no exceptions. What has to reach up st
 it, or the part of it that others need.
 """
 
-import ast
 import graphlib
-import pathlib
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[1]
+from rlx.experiments import imports
+
 FLOORS = (  # from the bottom
     {'rlx', 'types', 'errors', 'kernels'},  # rlx/__init__.py itself is empty
     {'names', 'lens', 'optimizers', 'processes', 'sharding', 'tracking', 'unscored', 'watchdog'},
@@ -34,29 +33,6 @@ MAX_LINES = 600  # of a file; an idea fits into half of that
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 
 
-def files() -> dict[str, pathlib.Path]:
-  """Module -> file, of all that is ours and no test."""
-  found = {}
-  for top in ('rlx', 'kernels', 'experiments'):
-    for path in sorted((ROOT / top).rglob('*.py')):
-      parts = path.relative_to(ROOT).with_suffix('').parts
-      parts = parts if top == 'rlx' else ('rlx', *parts)  # as setup.cfg maps them
-      found['.'.join(part for part in parts if part != '__init__')] = path
-  return found
-
-
-def imported(source: str, known) -> set[str]:
-  """The known modules that a source imports, wherever in it."""
-  names = set()
-  for node in ast.walk(ast.parse(source)):
-    if isinstance(node, ast.Import):
-      names |= {alias.name for alias in node.names}
-    elif isinstance(node, ast.ImportFrom):
-      members = {f'{node.module}.{alias.name}' for alias in node.names}
-      names |= {member if member in known else node.module for member in members}
-  return names & set(known)
-
-
 def package(module: str) -> str:
   """What has a floor: a package or a module of rlx."""
   top, *rest = module.split('.')
@@ -66,8 +42,7 @@ def package(module: str) -> str:
 @pytest.fixture(scope='module')
 def graph() -> dict[str, set[str]]:
   """Module -> modules that it imports."""
-  known = files()
-  return {module: imported(path.read_text(), known) - {module} for module, path in known.items()}
+  return imports.graph()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +55,7 @@ def graph() -> dict[str, set[str]]:
     ],
 )
 def test_imports_are_seen_in_every_spelling(source, expected):
-  assert imported(source, {'rlx.a', 'rlx.a.b'}) == expected
+  assert imports.imported(source, {'rlx.a', 'rlx.a.b'}) == expected
 
 
 def test_everything_has_a_floor(graph):
@@ -101,6 +76,6 @@ def test_what_is_below_does_not_know_what_is_above(graph):
 
 
 def test_no_file_is_longer_than_an_idea():
-  ours = {name: path for name, path in files().items() if name.split('.')[0] == 'rlx'}
+  ours = {name: path for name, path in imports.files().items() if name.split('.')[0] == 'rlx'}
   lines = {name: path.read_text().count('\n') for name, path in ours.items()}
   assert {name: num for name, num in lines.items() if num > MAX_LINES} == {}

@@ -14,6 +14,7 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.control import ppo_cartpole
 
 
@@ -35,3 +36,16 @@ def get_config(arg: str = '') -> ConfigDict:
   config.algorithm.update(value_clip=100.0, entropy_coef=0.001)
   config.log.headline = 'eval/episodes/route_completion'
   return config
+
+
+def claim() -> Claim:
+  """Beside the reward with shaping terms, both in large minibatches."""
+  return Claim(
+      paper='S072',
+      says='route completion alone as the reward completes more of the route than a shaped one',
+      reading=final('eval/episodes/route_completion'),
+      asserts=(above('shaped'),),
+      baseline=Arm('shaped', config='control/carl_driving:rival=shaped'),
+      budget='env/steps',
+      minutes=8.0,
+  )

@@ -10,6 +10,7 @@ Result: after 4,500 steps of the environment the interquartile mean of ten seeds
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.control import sac_pendulum
 
 
@@ -24,3 +25,16 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.algorithm.name = 'dsac_t'
   return config
+
+
+def claim() -> Claim:
+  """Beside SAC with the same numbers and as many steps."""
+  return Claim(
+      paper='S155',
+      says='Gaussian critics with refined gradients end above SAC',
+      reading=final('eval/episodes/return'),
+      asserts=(above('SAC'),),
+      baseline=Arm('SAC', config='control/sac_pendulum'),
+      seeds=10,
+      minutes=5.0,
+  )

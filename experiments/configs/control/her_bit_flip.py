@@ -11,6 +11,7 @@ them, and none in any with `share=0.0`, which is DQN; this file itself was not r
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.control import dqn_cartpole as parent
 
 
@@ -34,3 +35,15 @@ def get_config(arg: str = '') -> ConfigDict:
     config.steps, config.checkpoint.every = 3000, 1000  # 48,000 steps of the environment
     config.rollout.update(num_envs=16, capacity=16_000, warmup_steps=1600)
   return config
+
+
+def claim() -> Claim:
+  """Without goals in hindsight it is DQN, which hardly ever sees its goal."""
+  return Claim(
+      paper='',
+      says='goals in hindsight solve what waiting for the goal does not',
+      reading=final('eval/episodes/success'),
+      asserts=(reaches(0.9, of='worst'), above('no goals in hindsight', by=0.5)),
+      controls=(Arm('no goals in hindsight', {'rollout.share': 0.0}),),
+      minutes=3.0,
+  )

@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
 from rlx.envs.control import quadrotor
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.control import td3_pendulum
 
 HISTORY = 4  # actions
@@ -39,3 +40,15 @@ def get_config(arg: str = '') -> ConfigDict:
     config.rollout.update(num_envs=2, capacity=40_000, warmup_steps=1000)
     config.evals.episodes.update(max_steps=250, every=1000)
   return config
+
+
+def claim() -> Claim:
+  """The same critic, with what the policy senses and no more."""
+  return Claim(
+      paper='S024',
+      says='a critic that sees the truth hovers sooner than one that sees noisy sensors',
+      reading=mean('eval/episodes/return'),
+      asserts=(above('a critic of sensors'),),
+      controls=(Arm('a critic of sensors', config='control/learning_to_fly_quadrotor:critic=sensors'),),
+      minutes=8.0,
+  )

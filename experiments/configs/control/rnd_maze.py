@@ -11,6 +11,7 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, until
 from rlx.experiments.configs.control import ppo_cartpole
 
 
@@ -30,3 +31,18 @@ def get_config(arg: str = '') -> ConfigDict:
   if not arg.smoke:
     config.evals.episodes.max_steps = 60
   return config
+
+
+def claim() -> Claim:
+  """Of RDD (S219), beside RND and PPO: the maze pays at its end alone."""
+  return Claim(
+      paper='S219',
+      says='the bonus of a random target finds the end of a sparse maze sooner than that of a fixed one',
+      argument='spread=0.3',
+      reading=until('eval/episodes/return', at_least=0.5),
+      asserts=(above('RND'), above('no bonus', by=20)),
+      baseline=Arm('RND', {'algorithm.spread': 0.0}),
+      controls=(Arm('no bonus', {'algorithm.bonus_coef': 0.0}),),
+      seeds=10,
+      minutes=3.0,
+  )

@@ -10,6 +10,7 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.control import ppo_cartpole
 
 LENGTH = 3  # stones that make a row
@@ -52,3 +53,15 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.smoke:
     config.explaining.steps = 4
   return config
+
+
+def claim() -> Claim:
+  """Explanations that are worth nothing leave PPO."""
+  return Claim(
+      paper='S058',
+      says='an agent that is paid for moves that are explained as good ones wins more, at equal games',
+      reading=mean('eval/episodes/return', last=10),
+      asserts=(above('worth nothing'),),
+      controls=(Arm('worth nothing', {'reward.worths': (0.0,) * len(WORTHS)}),),
+      minutes=4.0,
+  )

@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
 from rlx.envs.control import tactile
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.control import ppo_cartpole
 
 TAXELS = 8  # along a side
@@ -53,3 +54,15 @@ def get_config(arg: str = '') -> ConfigDict:
   if not arg.smoke:
     config.evals.episodes.max_steps = 40
   return config
+
+
+def claim() -> Claim:
+  """The teacher is trained in both; without its term the policy learns from rewards alone."""
+  return Claim(
+      paper='S215',
+      says='a policy that is held to a teacher who saw the hole inserts the peg sooner',
+      reading=mean('eval/episodes/return', last=10),
+      asserts=(above('no term of the teacher'),),
+      controls=(Arm('no term of the teacher', config='control/tacsl_peg:teacher=0.0'),),
+      minutes=4.0,
+  )

@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.reasoning import brpo_chain
 
 
@@ -31,3 +32,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'min_votes': 3,  # the majority of four
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside GRPO; with critiques that weigh nothing."""
+  return Claim(
+      paper='S235',
+      says='critiques of steps reach more than the outcome alone',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('critiques weigh nothing'),),
+      controls=(Arm('critiques weigh nothing', {'algorithm.process_weight': 0.0}),),
+      minutes=8.0,
+  )

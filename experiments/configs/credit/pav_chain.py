@@ -10,6 +10,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.reasoning import brpo_chain
 
 
@@ -30,3 +31,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'alpha': 1.0,
   }
   return config
+
+
+def claim() -> Claim:
+  """With no weight of progress it is the outcome alone, on the policy's rows; the prover's come on top."""
+  return Claim(
+      paper='S237',
+      says='progress under a prover reaches more than the outcome alone, at equal rollouts of the policy',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('the outcome alone'),),
+      controls=(Arm('the outcome alone', {'algorithm.alpha': 0.0}),),
+      minutes=12.0,
+  )

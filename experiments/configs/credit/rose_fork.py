@@ -10,7 +10,9 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.credit import tempo_fork
+from rlx.experiments.configs.quickstart.arithmetic import GRPO
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -34,3 +36,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'length': config.decoding.max_tokens,
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside GRPO on as many rows."""
+  return Claim(
+      paper='S084',
+      says='rows that branch where meanings part reach more than rows from the prompt',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('GRPO from the prompt'),),
+      baseline=Arm('GRPO from the prompt', config='credit/tempo_fork:small', overrides={'algorithm': GRPO}),
+      minutes=8.0,
+  )

@@ -14,6 +14,7 @@ median of five seeds (worst): 71.2 % (67.5 %); jointly 82.2 % (76.6 %). After SF
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.quickstart import arithmetic
 
 LENGTH = 4  # digits, and as many turns; the end token is of the last one
@@ -42,3 +43,15 @@ def get_config(arg: str = '') -> ConfigDict:
     }
     del config['updates']
   return config
+
+
+def claim() -> Claim:
+  """Beside the joint update of all turns with as many updates; both have the same rows."""
+  return Claim(
+      paper='S161',
+      says='updating the turns one after the other, the last first, ends above updating them at once',
+      reading=final('eval/held_out/accuracy'),
+      asserts=(above('all turns at once'),),
+      baseline=Arm('all turns at once', config='credit/seeupo_sorting:jointly=True'),
+      minutes=4.0,
+  )

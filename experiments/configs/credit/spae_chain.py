@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.reasoning import brpo_chain
 
 
@@ -30,3 +31,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'xi': 0.5,
   }
   return config
+
+
+def claim() -> Claim:
+  """With a potential that weighs nothing."""
+  return Claim(
+      paper='S096',
+      says='steps credited with what they add to the answer reach more than the outcome alone',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('no potential'),),
+      controls=(Arm('no potential', {'algorithm.alpha': 0.0, 'algorithm.xi': 0.0}),),
+      minutes=10.0,
+  )

@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
 
@@ -29,3 +30,16 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.algorithm = {'name': 'treepo', 'clip_low': 0.2, 'clip_high': 0.28}
   return config
+
+
+def claim() -> Claim:
+  """Beside rows of their own, as many."""
+  return Claim(
+      paper='S186',
+      says='rows that share segments and branch learn as well as rows of their own, at equal rollouts',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('GRPO', by=-0.03),),
+      baseline=Arm('GRPO', config='quickstart/arithmetic:small'),
+      minutes=8.0,
+  )

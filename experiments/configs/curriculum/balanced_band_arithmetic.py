@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
 
@@ -28,3 +29,21 @@ def get_config(arg: str = '') -> ConfigDict:
       'high': 0.75,
   }
   return config
+
+
+def claim() -> Claim:
+  """GRPO on as many rows as the rounds may take; a band of everything lets the first rows in."""
+  return Claim(
+      paper='S246',
+      says='groups of the middle band reach more than all groups, at equal rollouts',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('GRPO on all rows'),),
+      cost=4 * 256,
+      budget_name='rollouts at most',
+      baseline=Arm(
+          'GRPO on all rows', {'rollout.batch_size': 4 * 256}, 'quickstart/arithmetic:small', cost=4 * 256
+      ),
+      controls=(Arm('the whole band', {'rollout.low': 0.0, 'rollout.high': 1.0}, cost=4 * 256),),
+      minutes=12.0,
+  )

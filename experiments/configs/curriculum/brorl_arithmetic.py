@@ -10,12 +10,28 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.curriculum import mopps_arithmetic
+
+EVERYWHERE = {'rollout.scores': {'name': 'controllers.prompts.everywhere'}}
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
   config = mopps_arithmetic.get_config(arg)
-  config.rollout.scores = {'name': 'controllers.prompts.everywhere'}
+  config.rollout.scores = EVERYWHERE['rollout.scores']
   config.rollout.num_prompts = max(config.rollout.batch_size // 128, 1)
   return config
+
+
+def claim() -> Claim:
+  """As many rows, eight of each problem; that is the mechanism off as well."""
+  return Claim(
+      paper='S067',
+      says='many samples of few problems end above few samples of many, at equal rollouts',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('eight samples each'),),
+      baseline=Arm('eight samples each', EVERYWHERE, 'curriculum/mopps_arithmetic:small'),
+      minutes=6.0,
+  )

@@ -1,10 +1,12 @@
 """Nemotron-Cascade on arithmetic: one domain after the other, each in a stage with lengths of its own.
 
     rlx --config=curriculum/cascade_arithmetic --workdir=runs/cascade
+    rlx --config=curriculum/cascade_arithmetic:at_once=True --workdir=runs/at_once
 
 Paper: https://arxiv.org/abs/2512.13607. There the domains are alignment, instructions, mathematics, code and
 software; here sums and differences of one digit, and sums of two. All are known a little, from one supervised
-stage, before the cascade begins. Evaluations are of the last domain.
+stage, before the cascade begins. Every domain is evaluated all the way. `at_once` has one stage of as many
+steps, on all domains together.
 
 Result: not run yet.
 """
@@ -12,29 +14,34 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.quickstart import arithmetic
 
 STAGE = ('stop', 'rollout', 'reward', 'algorithm', 'updates', 'optimizer', 'trained', 'slow')
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  arg = parse_arg(arg, smoke=False)
-  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=600)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart); `at_once`."""
+  arg = parse_arg(arg, smoke=False, small=False, at_once=False)
+  config = arithmetic.get_config(f'smoke={arg.smoke},small={arg.small}', steps=600)
   config.population.size = 3
   steps = config.steps
   sums = _domain(0, 9, '+')
   differences = _domain(0, 9, '-')
-  config.sft.task = {
-      'name': 'mixture',
-      'first': {'name': 'mixture', 'first': sums, 'second': differences, 'shares': (1, 1)},
-      'second': config.task,
-      'shares': (2, 1),
-  }
-  for name, domain in (('sums', sums), ('differences', differences)):
+  easy = {'name': 'mixture', 'first': sums, 'second': differences, 'shares': (1, 1)}
+  every = {'name': 'mixture', 'first': easy, 'second': config.task.to_dict(), 'shares': (2, 1)}
+  config.sft.task = every
+  domains = {'sums': sums, 'differences': differences}
+  for name, domain in {**domains, 'held_out': config.task.to_dict()}.items():
+    config.evals[name] = {**config.evals.held_out, 'task': domain}
+  first_steps = max(steps // 3, config.log.steps_per_dispatch)
+  if arg.at_once:
+    config.task, config.steps = every, steps + 2 * first_steps
+    return config
+  for name, domain in domains.items():
     config[name] = {
         **{section: config[section] for section in STAGE},
-        'steps': max(steps // 3, config.log.steps_per_dispatch),
+        'steps': first_steps,
         'task': domain,
         'decoding': {**config.decoding, 'max_tokens': 3},  # two characters and the end token
     }
@@ -50,3 +57,19 @@ def _domain(low: int, high: int, operators: str) -> dict:
       'operators': operators,
       'held_out_share': 0.1,  # of all problems, never trained on
   }
+
+
+def claim() -> Claim:
+  """What was learnt first is kept, and the last domain is learnt as well as when all are learnt at once."""
+  at_once = Arm('all at once', config='curriculum/cascade_arithmetic:small,at_once=True')
+  first = [final(f'eval/{name}/accuracy') for name in ('sums', 'differences')]
+  kept = [above('all at once', by=-0.03, reading=reading) for reading in first]
+  return Claim(
+      paper='S061',
+      says='domains one after the other end above all at once, and the first ones are not forgotten',
+      argument='small',
+      reading=final('eval/held_out/accuracy'),
+      asserts=(above('all at once'), *kept),
+      baseline=at_once,
+      minutes=10.0,
+  )

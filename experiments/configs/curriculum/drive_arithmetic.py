@@ -10,6 +10,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.curriculum import mopps_arithmetic
 
 
@@ -29,3 +30,16 @@ def get_config(arg: str = '') -> ConfigDict:
   config.rollout.num_problems = 256  # of the second stage: a small set
   config.rollout.scores = {'name': 'controllers.prompts.hard_focus', 'unseen': 0.0}
   return config
+
+
+def claim() -> Claim:
+  """A second stage on any problems, in as large groups."""
+  return Claim(
+      paper='S089',
+      says='a second stage on the problems that stay hardest adds to the first',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('any problems'),),
+      controls=(Arm('any problems', {'rollout.scores': {'name': 'controllers.prompts.everywhere'}}),),
+      minutes=8.0,
+  )

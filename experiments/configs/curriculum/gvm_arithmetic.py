@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.curriculum import mopps_arithmetic
 
 
@@ -25,3 +26,16 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.algorithm = {'name': 'gvm'}
   return config
+
+
+def claim() -> Claim:
+  """Eight samples of every problem; as many rows."""
+  return Claim(
+      paper='S124',
+      says='samples in proportion to the gradient over the root of the accept rate beat as many of each',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('eight each'),),
+      baseline=Arm('eight each', {'rollout.allocate': {'name': 'controllers.allocation.uniform'}}),
+      minutes=6.0,
+  )

@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.curriculum import mopps_arithmetic
 
 
@@ -22,3 +23,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'high': min(64, config.rollout.batch_size // 2),
   }
   return config
+
+
+def claim() -> Claim:
+  """Eight samples of every problem; as many rows."""
+  return Claim(
+      paper='S159',
+      says='samples where they may teach reach more than eight of each problem, at equal rollouts',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('eight each'),),
+      baseline=Arm('eight each', {'rollout.allocate': {'name': 'controllers.allocation.uniform'}}),
+      minutes=6.0,
+  )

@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
 
@@ -32,3 +33,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'prior_strength': 2.0,  # samples
   }
   return config
+
+
+def claim() -> Claim:
+  """Problems at random; as many rows."""
+  return Claim(
+      paper='S128',
+      says='problems believed to be solved half of the time are learnt from faster than problems at random',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('at random'),),
+      baseline=Arm('at random', {'rollout.scores': {'name': 'controllers.prompts.everywhere'}}),
+      minutes=6.0,
+  )

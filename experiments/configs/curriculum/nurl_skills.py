@@ -11,13 +11,18 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
+
+# Rows of the small setting, each sampled once.
+COMPLETIONS = {'name': 'prompts.completions', 'batch_size': 256, 'group_size': 8, 'num_slots': 0}
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `steps` (operations of a problem, the difficulty)."""
-  arg = parse_arg(arg, smoke=False, steps=5)
-  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=600)
+  """Arguments: `smoke` (seconds, learns nothing); `small` (as in the quickstart); `steps` (operations of a
+  problem, the difficulty)."""
+  arg = parse_arg(arg, smoke=False, small=False, steps=5)
+  config = arithmetic.get_config(f'smoke={arg.smoke},small={arg.small}', steps=600)
   config.population.size = 3
   config.task = {
       'name': 'skills',
@@ -47,3 +52,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'forms': ('', 'hinted', 'asking'),
   }
   return config
+
+
+def claim() -> Claim:
+  """Groups are sampled once, as many rows of a batch; the second attempts come on top."""
+  return Claim(
+      paper='S217',
+      says='hints where a group has no success lift what GRPO cannot learn',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('GRPO'),),
+      baseline=Arm('GRPO', {'rollout': COMPLETIONS}),
+      minutes=12.0,
+  )

@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
 
@@ -29,3 +30,19 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.algorithm = {'name': 'presets.reinforce_ada', 'clip_low': 0.2, 'clip_high': 0.28}
   return config
+
+
+def claim() -> Claim:
+  """GRPO with the rows that the rounds may take; and the same estimator on a single round."""
+  return Claim(
+      paper='S222',
+      says='rounds until a group is balanced earn more for a rollout than GRPO',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('GRPO on all rows'),),
+      cost=256,
+      budget_name='rollouts at most',
+      baseline=Arm('GRPO on all rows', config='quickstart/arithmetic:small', cost=256),
+      controls=(Arm('one round', {'rollout.round_rows': 256, 'rollout.num_rounds': 1}, cost=256),),
+      minutes=8.0,
+  )

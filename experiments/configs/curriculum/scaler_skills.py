@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.curriculum import nurl_skills
 
 
@@ -33,3 +34,16 @@ def get_config(arg: str = '') -> ConfigDict:
   config.sft.rollout.forms = ('',)
   config.sft.stop.at_least = 0.1
   return config
+
+
+def claim() -> Claim:
+  """Problems of any length, as many rows."""
+  return Claim(
+      paper='S105',
+      says='families as long as are solved half of the time teach more than problems of any length',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('GRPO'),),
+      baseline=Arm('GRPO', {'rollout': nurl_skills.COMPLETIONS}),
+      minutes=12.0,
+  )

@@ -10,6 +10,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.curriculum import nurl_skills
 
 
@@ -36,3 +37,16 @@ def get_config(arg: str = '') -> ConfigDict:
   config.sft.rollout.forms = ('',)
   config.sft.stop.at_least = 0.1
   return config
+
+
+def claim() -> Claim:
+  """Problems at random, as many rows."""
+  return Claim(
+      paper='S113',
+      says='problems made of the skills that keep failing teach more than problems at random',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('GRPO'),),
+      baseline=Arm('GRPO', {'rollout': nurl_skills.COMPLETIONS}),
+      minutes=12.0,
+  )

@@ -10,6 +10,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.curriculum import mopps_arithmetic
 
 
@@ -27,3 +28,17 @@ def get_config(arg: str = '') -> ConfigDict:
       'num_weighted': config.rollout.num_prompts * 3 // 4,
   }
   return config
+
+
+def claim() -> Claim:
+  """Problems at random, and by the variance of rewards alone; all have as many rows."""
+  return Claim(
+      paper='S030',
+      says='problems by variance and diversity are learnt faster than problems at random',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('at random'), above('variance alone')),
+      baseline=Arm('at random', {'rollout.scores': {'name': 'controllers.prompts.everywhere'}}),
+      beside=(Arm('variance alone', {'rollout.scores.diversity_coef': 0.0}),),
+      minutes=8.0,
+  )

@@ -11,6 +11,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
 
@@ -39,3 +40,17 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.evals.held_out.update(name='verified_with_latents', answer_start='')
   return config
+
+
+def claim() -> Claim:
+  """Beside GRPO of the decoder alone; with a gate that lets hardly anything in."""
+  return Claim(
+      paper='S053',
+      says='a policy that reads what it drew its tokens from ends above one that reads tokens alone',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('GRPO'),),
+      baseline=Arm('GRPO', config='quickstart/arithmetic:small'),
+      controls=(Arm('closed gate', {'models.policy.r_min': 0.9999, 'models.policy.r_max': 0.99999}),),
+      minutes=12.0,
+  )

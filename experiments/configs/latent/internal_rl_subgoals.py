@@ -13,6 +13,7 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, final, reaches
 
 CODE_SIZE, NUM_LOWER, ORDER = 4, 1, (0, 2)
 NUM_MOVES = 14  # of a row
@@ -165,3 +166,15 @@ def _adamw(steps: int) -> dict:
       'weight_decay': 0.0,
       'clip_norm': 1.0,
   }
+
+
+def claim() -> Claim:
+  """With codes of a controller that has discovered nothing."""
+  return Claim(
+      paper='S098',
+      says='codes that steer a frozen policy learn an order that nobody demonstrated',
+      reading=final('eval/order/arrives'),
+      asserts=(reaches(0.5), above('nothing is discovered', by=0.3)),
+      controls=(Arm('nothing is discovered', {'discover.optimizer.learning_rate': 0.0}),),
+      minutes=6.0,
+  )

@@ -12,6 +12,7 @@ Result: with these numbers in tests/papers/test_generalization_gap.py, over 5 se
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import bc_pointmass as parent
 
 MAX_STEPS = 20
@@ -46,3 +47,17 @@ def get_config(arg: str = '') -> ConfigDict:
     config.data.update(num_envs=3, num_steps=10)
     config.evals.levels.update(every=2, episodes=4)
   return config
+
+
+def claim() -> Claim:
+  """As many transitions, of fewer levels."""
+  return Claim(
+      paper='S204',
+      says='on new levels cloning is at or above offline RL, and more levels beat more data of few',
+      reading=final('eval/levels/held_out_return'),
+      asserts=(above('IQL', by=-0.05), above('two levels', by=0.1)),
+      baseline=Arm('IQL', config='offline/iql_levels'),
+      controls=(Arm('two levels', config='offline/bc_levels:num_levels=2'),),
+      seeds=10,
+      minutes=4.0,
+  )

@@ -10,6 +10,7 @@ of 90, where random actions have 0 and a controller 100 (`python -m rlx.experime
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import bc_pointmass as parent
 
 
@@ -35,3 +36,17 @@ def get_config(arg: str = '') -> ConfigDict:
       'num_actions': 4,
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside cloning of the same records; with no conservatism the mechanism is off."""
+  return Claim(
+      paper='',
+      says='conservative values learn from mixed data what cloning does not',
+      reading=final('eval/episodes/return'),
+      asserts=(above('behaviour cloning', by=30.0),),
+      baseline=Arm('behaviour cloning', config='offline/bc_pointmass'),
+      controls=(Arm('no conservatism', {'algorithm.conservatism': 0.0}),),
+      seeds=10,
+      minutes=2.0,
+  )

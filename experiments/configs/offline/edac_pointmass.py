@@ -10,6 +10,7 @@ of 76, where random actions have 0 and a controller 100 (`python -m rlx.experime
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import cql_pointmass as parent
 
 
@@ -19,3 +20,17 @@ def get_config(arg: str = '') -> ConfigDict:
   config.models.critic.num = 6
   config.algorithm = {'name': 'edac', 'parent': config.algorithm.parent, 'diversity': 1.0}
   return config
+
+
+def claim() -> Claim:
+  """Beside cloning of the same records; with no diversity the mechanism is off."""
+  return Claim(
+      paper='',
+      says='critics that are kept from leaning the same way learn from mixed data',
+      reading=final('eval/episodes/return'),
+      asserts=(above('behaviour cloning', by=30.0),),
+      baseline=Arm('behaviour cloning', config='offline/bc_pointmass'),
+      controls=(Arm('no diversity', {'algorithm.diversity': 0.0}),),
+      seeds=10,
+      minutes=2.0,
+  )

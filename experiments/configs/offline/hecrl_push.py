@@ -12,6 +12,7 @@ began with other random weights than they do now.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import gciql_corridor as parent
 
 SIZE = 5  # cells
@@ -73,3 +74,15 @@ def get_config(arg: str = '') -> ConfigDict:
     config.rollout.batch_size = 16
     config.evals.episodes.update(episodes=2, num_samples=2, max_subgoals=2, max_steps=4)
   return config
+
+
+def claim() -> Claim:
+  """The same networks: a goal that always counts as near is pursued by the flat policy."""
+  return Claim(
+      paper='S076',
+      says='subgoals place more blocks than the flat policy that pursues them',
+      reading=final('eval/episodes/placed'),
+      asserts=(above('the flat policy'),),
+      controls=(Arm('the flat policy', {'evals.episodes.near': -1e9}),),
+      minutes=6.0,
+  )

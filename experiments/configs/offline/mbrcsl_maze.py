@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import rcsl_maze as parent
 
 
@@ -39,3 +40,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'batch_size': config.rollout.batch_size,
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside conditioning on the returns of the records, with as many updates; with all dreams kept."""
+  return Claim(
+      paper='S175',
+      says='dreams that put episodes together earn returns that nobody in the data earned',
+      reading=final('eval/episodes/return'),
+      asserts=(above('conditioning alone', by=0.2),),
+      baseline=Arm('conditioning alone', {'steps': 4000}, 'offline/rcsl_maze'),
+      controls=(Arm('all dreams are kept', {'rollout.kept_share': 1.0}),),
+      minutes=4.0,
+  )

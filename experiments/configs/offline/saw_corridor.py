@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import gciql_corridor as parent
 
 
@@ -29,3 +30,17 @@ def get_config(arg: str = '') -> ConfigDict:
       'weight_max': 100.0,
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside its parent GCIQL; without the waypoints' weights the subpolicy imitates any of them."""
+  return Claim(
+      paper='S102',
+      says='a flat policy taught by subgoals reaches the end of a corridor more often than its parent',
+      reading=final('eval/episodes/return'),
+      asserts=(above('GCIQL'),),
+      baseline=Arm('GCIQL', config='offline/gciql_corridor'),
+      controls=(Arm('waypoints alike', {'algorithm.waypoint_sharpness': 0.0}),),
+      seeds=10,
+      minutes=3.0,
+  )

@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import gciql_corridor as parent
 
 
@@ -30,3 +31,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'weight_max': 100.0,
   }
   return config
+
+
+def claim() -> Claim:
+  """Without sharpness it clones what came to a goal in hindsight."""
+  return Claim(
+      paper='S069',
+      says='scores of actions for goals beat cloning in hindsight, from random walks',
+      reading=final('eval/episodes/return'),
+      asserts=(above('cloning in hindsight'),),
+      controls=(Arm('cloning in hindsight', {'algorithm.sharpness': 0.0}),),
+      seeds=10,
+      minutes=3.0,
+  )

@@ -10,6 +10,7 @@ of 90, where random actions have 0 and a controller 100 (`python -m rlx.experime
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import iql_pointmass as parent
 
 
@@ -38,3 +39,17 @@ def get_config(arg: str = '') -> ConfigDict:
   config.slow.inverse = 'inverse'
   config.rollout.name = 'proxy_actions'
   return config
+
+
+def claim() -> Claim:
+  """Beside IQL on all actions with as many updates; with an inverse model that has learnt nothing."""
+  return Claim(
+      paper='S173',
+      says='a tenth of the actions is nearly as good as all of them',
+      reading=final('eval/episodes/return'),
+      asserts=(above('all actions', by=-15.0),),
+      baseline=Arm('all actions', {'steps': 4000}, 'offline/iql_pointmass'),
+      controls=(Arm('no inverse model', {'labels.optimizer.learning_rate': 0.0}),),
+      seeds=10,
+      minutes=3.0,
+  )

@@ -10,6 +10,7 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.offline2online import wsrl_pointmass as parent
 
 
@@ -42,3 +43,15 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.smoke:
     parent.smoke(config)
   return config
+
+
+def claim() -> Claim:
+  """The same family with its two ends together: one balance for all states."""
+  return Claim(
+      paper='S039',
+      says='a balance for each state ends at or above a fixed one, online',
+      reading=mean('eval/episodes/return', last=20),
+      asserts=(above('one balance'),),
+      controls=(Arm('one balance', {'algorithm.highest': 1.001, 'offline.algorithm.highest': 1.001}),),
+      minutes=10.0,
+  )

@@ -10,6 +10,7 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.offline2online import wsrl_pointmass as parent
 
 
@@ -51,3 +52,15 @@ def get_config(arg: str = '') -> ConfigDict:
     config.rollout.simulator.max_steps = 10
     parent.smoke(config)
   return config
+
+
+def claim() -> Claim:
+  """Without what the gap does: no values are pushed, and every error of the simulator counts."""
+  return Claim(
+      paper='S193',
+      says='records of a world with friction mend a simulator that knows of none',
+      reading=mean('eval/episodes/return', last=20),
+      asserts=(above('no gap', by=2.0),),
+      controls=(Arm('no gap', {'algorithm.push_coef': 0.0, 'algorithm.least_weight': 1.0}),),
+      minutes=10.0,
+  )

@@ -10,6 +10,7 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.offline2online import wsrl_pointmass as parent
 
 
@@ -32,3 +33,15 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.smoke:
     parent.smoke(config)
   return config
+
+
+def claim() -> Claim:
+  """With an outer rate of 1 it is the inner optimizer: SAC on batches of one source at a time."""
+  return Claim(
+      paper='S200',
+      says='going part of the way back between records and trials learns more than plain SAC on both',
+      reading=mean('eval/episodes/return', last=20),
+      asserts=(above('no Reptile'),),
+      controls=(Arm('no Reptile', {'optimizer.outer_rate': 1.0}),),
+      minutes=10.0,
+  )

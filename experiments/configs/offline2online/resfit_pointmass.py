@@ -10,6 +10,7 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.offline2online import wsrl_pointmass as parent
 
 CHUNK = 8  # steps
@@ -64,3 +65,15 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.smoke:
     parent.smoke(config)
   return config
+
+
+def claim() -> Claim:
+  """With a residual that does not learn it stays the clone."""
+  return Claim(
+      paper='S176',
+      says='a residual learns online what the frozen clone cannot do',
+      reading=mean('eval/episodes/return', last=5),
+      asserts=(above('the clone', by=0.1),),
+      controls=(Arm('the clone', {'optimizer.learning_rates.policy': 0.0}),),
+      minutes=10.0,
+  )

@@ -10,7 +10,11 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.offline2online import wsrl_pointmass as parent
+
+STAGES = ('algorithm', 'offline.algorithm')
+TERMS = ('value_smoothness', 'policy_smoothness', 'doubt_coef')
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -34,3 +38,15 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.smoke:
     parent.smoke(config)
   return config
+
+
+def claim() -> Claim:
+  """Without the three terms, in both stages."""
+  return Claim(
+      paper='S196',
+      says='smooth values and policies earn more online than those of the plain ensemble',
+      reading=mean('eval/episodes/return', last=20),
+      asserts=(above('not smooth'),),
+      controls=(Arm('not smooth', {f'{stage}.{term}': 0.0 for stage in STAGES for term in TERMS}),),
+      minutes=20.0,
+  )

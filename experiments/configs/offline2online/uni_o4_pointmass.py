@@ -10,6 +10,7 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.offline2online import wsrl_pointmass as parent
 
 PLAIN = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
@@ -102,3 +103,15 @@ def smoke(config: ConfigDict) -> None:
   for stage in (config.cloning, config.offline):
     stage.data.update(num_envs=4, num_steps=10)
     stage.rollout.batch_size = 16
+
+
+def claim() -> Claim:
+  """Without those steps it goes online as the clone that it was."""
+  return Claim(
+      paper='S195',
+      says='steps of PPO on the records lift the policy, and nothing is lost when it goes online',
+      reading=mean('eval/episodes/return', last=6),
+      asserts=(above('the clone goes online', by=1.0),),
+      controls=(Arm('the clone goes online', {'offline.optimizer.learning_rate': 0.0}),),
+      minutes=10.0,
+  )

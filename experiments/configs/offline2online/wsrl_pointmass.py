@@ -10,6 +10,7 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 
 DISCOUNT = 0.97
 GOAL = (0.7, 0.7)
@@ -127,3 +128,15 @@ def smoke(config: ConfigDict) -> None:
     draws.batch_size = 16
     if 'warmup_steps' in draws:
       draws.update(capacity=64, warmup_steps=16)
+
+
+def claim() -> Claim:
+  """Without what was learnt offline: the offline stage leaves the networks as they began."""
+  return Claim(
+      paper='S083',
+      says='a policy from records learns online in fewer steps than one from scratch, without the records',
+      reading=mean('eval/episodes/return', last=20),
+      asserts=(above('from scratch', by=5.0),),
+      controls=(Arm('from scratch', {'offline.optimizer.learning_rate': 0.0}),),
+      minutes=10.0,
+  )

@@ -14,8 +14,8 @@ from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  parse_arg(arg, smoke=False)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
+  parse_arg(arg, smoke=False, small=False)
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
   config.task = {

@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
 
@@ -45,3 +46,17 @@ def get_config(arg: str = '') -> ConfigDict:
       'kappa': 2.0,  # of the same
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside groups of eight on as many rows; and without what uncertain tokens earn."""
+  return Claim(
+      paper='S180',
+      says='one sample of each problem learns as well as groups, at equal rollouts',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('GRPO', by=-0.03), above('no bonus for uncertainty')),
+      baseline=Arm('GRPO', config='quickstart/arithmetic:small'),
+      beside=(Arm('no bonus for uncertainty', {'algorithm.entropy_scale': 0.0}),),
+      minutes=8.0,
+  )

@@ -12,13 +12,14 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  arg = parse_arg(arg, smoke=False)
-  config = arithmetic.get_config(f'smoke={arg.smoke}', steps=400)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
+  arg = parse_arg(arg, smoke=False, small=False)
+  config = arithmetic.get_config(f'smoke={arg.smoke},small={arg.small}', steps=400)
   config.population.size = 3
   config.task = config.sft.task = ConfigDict({
       'name': 'sorting',
@@ -53,3 +54,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'lambda_': 0.95,
   }
   return config
+
+
+def claim() -> Claim:
+  """With a mask that holds all tokens."""
+  return Claim(
+      paper='S079',
+      says='a mask of what a past policy finds likely learns more than PPO without one',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('no mask'),),
+      controls=(Arm('no mask', {'rollout.top_p': 1.0}),),
+      minutes=12.0,
+  )

@@ -12,12 +12,13 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.policy_gradient import ppo_arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  parse_arg(arg, smoke=False)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
+  parse_arg(arg, smoke=False, small=False)
   config = ppo_arithmetic.get_config(arg)
   config.task = config.sft.task = ConfigDict({
       'name': 'chain',
@@ -31,3 +32,16 @@ def get_config(arg: str = '') -> ConfigDict:
   by_length = {'name': 'advantages.temporal.lengths_to_lambda', 'alpha': 0.5}
   config.algorithm = {**config.algorithm, 'lambda_': by_length}
   return config
+
+
+def claim() -> Claim:
+  """With a decay of about 1 for every length."""
+  return Claim(
+      paper='S029',
+      says='a decay of GAE by length ends above Monte Carlo returns',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('Monte Carlo'),),
+      controls=(Arm('Monte Carlo', {'algorithm.lambda_.alpha': 1000.0}),),
+      minutes=8.0,
+  )

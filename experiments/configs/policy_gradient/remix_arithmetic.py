@@ -12,21 +12,23 @@ and rising; tests/papers/test_remix.py has the comparison with equal learning ra
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
+from rlx.experiments.configs.quickstart.arithmetic import GRPO
 
 PAST_STEPS = 3
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  arg = parse_arg(arg, smoke=False)
-  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=400)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
+  config = arithmetic.get_config(arg, steps=400)
+  arg = parse_arg(arg, smoke=False, small=False)
   config.population.size = 3
   config.stages = ('sft', 'remix', 'main')
   config.slow = {'reference': 'policy'}
   config.algorithm.kl = {'name': 'kl_in_loss', 'coef': 0.001}
 
-  steps, fresh = (4, 16) if arg.smoke else (200, 128)
+  steps, fresh = (4, 16) if arg.smoke else (config.steps // 2, 128)
   config.remix = {
       'steps': steps,
       'stop': config.stop,
@@ -61,3 +63,21 @@ def get_config(arg: str = '') -> ConfigDict:
       'optimizer': {**config.optimizer, 'decay_steps': 0},
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside as many updates on the fresh rows alone, without the old ones, and beside one update."""
+  fresh = {'name': 'prompts.completions', 'batch_size': 128, 'group_size': 8, 'num_slots': 0}
+  updates = lambda epochs: {'epochs': epochs, 'minibatches': 1, 'microbatches': 1}
+  held = {**GRPO, 'kl': {'name': 'kl_in_loss', 'coef': 0.001}}
+  grpo = {'remix.rollout': fresh, 'remix.algorithm': held}
+  return Claim(
+      paper='S046',
+      says='rows of the past and two policies that hold the update reach more than GRPO, at equal rollouts',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('GRPO, four epochs'), above('GRPO, one epoch')),
+      baseline=Arm('GRPO, four epochs', {**grpo, 'remix.updates': updates(1 + PAST_STEPS)}),
+      beside=(Arm('GRPO, one epoch', {**grpo, 'remix.updates': updates(1)}),),
+      minutes=8.0,
+  )

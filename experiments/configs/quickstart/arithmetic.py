@@ -24,13 +24,24 @@ from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
 
+SMALL_STEPS = 300
+GRPO = {
+    'name': 'grpo',
+    'clip_low': 0.2,
+    'clip_high': 0.2,
+    'kl': {'name': 'no_kl'},
+    'entropy_coef': 0.0,
+}
+
 
 def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `digits` and `operators` (the difficulty).
+  """Arguments: `smoke` (seconds, learns nothing); `digits` and `operators` (the difficulty); `small` (five
+  seeds in minutes: operands of 1 to 30, half of the rows, 300 steps).
 
   `steps` of the last stage are for the configs that start from this one.
   """
-  arg = parse_arg(arg, smoke=False, digits=2, operators='+')
+  arg = parse_arg(arg, smoke=False, small=False, digits=2, operators='+')
+  steps = SMALL_STEPS if arg.small else steps
   config = ConfigDict()
   config.seed = 0
   config.population = {'size': 1}  # seeds side by side in one program
@@ -83,13 +94,7 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
   }
   config.rollout = {'name': 'prompts.completions', 'batch_size': 512, 'group_size': 8, 'num_slots': 0}
   config.reward = {'name': 'verifier'}
-  config.algorithm = {
-      'name': 'grpo',
-      'clip_low': 0.2,
-      'clip_high': 0.2,
-      'kl': {'name': 'no_kl'},
-      'entropy_coef': 0.0,
-  }
+  config.algorithm = {**GRPO}
   config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 4}  # 128 rows fit the cache
   config.optimizer = {
       'name': 'adamw',
@@ -127,9 +132,20 @@ def get_config(arg: str = '', *, steps: int = 1600) -> ConfigDict:
       'writers': ('tensorboard',),
       'stuck_seconds': 900.0,  # until it is said where a step hangs
   }
+  if arg.small:
+    make_small(config)
+    config.task.update(min_operand=1, max_operand=30)
   if arg.smoke:
     _shrink(config)
   return config
+
+
+def make_small(config: ConfigDict) -> None:
+  """Half of the rows; for the configs that start from this one, whatever their task is."""
+  config.rollout.batch_size = 256
+  config.updates.microbatches = 2
+  config.evals.held_out.problems = 300
+  config.checkpoint.every = 100
 
 
 def _shrink(config: ConfigDict) -> None:

@@ -14,11 +14,11 @@ from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '', *, checks: int = 0) -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing).
+  """Arguments: `smoke` (seconds, learns nothing); `small` (minutes: three digits modulo five).
 
   `checks`, how often solutions say the last step again, is for the configs that start from this one.
   """
-  parse_arg(arg, smoke=False)
+  small = parse_arg(arg, smoke=False, small=False).small
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
   config.task = {
@@ -29,6 +29,9 @@ def get_config(arg: str = '', *, checks: int = 0) -> ConfigDict:
       'checks': checks,
       'held_out_share': 0.1,  # of all problems of each length, never trained on
   }
+  if small:
+    config.task.update(modulus=5, min_steps=3, max_steps=3, held_out_share=0.2)
+    config.sft.stop.at_least = 0.4  # a guess is right in a fifth
   config.sft.task = config.task
   columns = 2 * (4 + checks) + 3  # all steps, the answer and the end token
   config.decoding.max_tokens = config.sft.decoding.max_tokens = columns

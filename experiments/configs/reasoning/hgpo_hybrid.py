@@ -11,12 +11,13 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  parse_arg(arg, smoke=False)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
+  parse_arg(arg, smoke=False, small=False)
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
   config.task = {
@@ -46,3 +47,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'margins': (0.1, 0.0),  # an answer at once may be right a tenth less often
   }
   return config
+
+
+def claim() -> Claim:
+  """Without what the modes are worth beside one another."""
+  return Claim(
+      paper='S229',
+      says='advantages between modes teach which mode pays, and those within modes do not',
+      argument='small',
+      reading=mean('mode/hybrid_accuracy', last=50),
+      asserts=(above('no advantage between modes', by=0.05),),
+      controls=(Arm('no advantage between modes', {'algorithm.inter_coef': 0.0}),),
+      minutes=12.0,
+  )

@@ -11,12 +11,16 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.credit import tempo_fork
+
+CONSTANT = {'name': 'controllers.schedules.constant', 'value': 12}
+SHORTER = mean('eval/held_out/response_tokens', last=10, lower=True)
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  smoke = parse_arg(arg, smoke=False).smoke
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
+  smoke = parse_arg(arg, smoke=False, small=False).smoke
   config = tempo_fork.get_config(arg)
   config.task.before, config.task.after = 0, 10
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 12
@@ -44,3 +48,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'grpo', 'clip_low': 0.2, 'clip_high': 0.28, 'kl': {'name': 'no_kl'}, 'entropy_coef': 0.0,
   }
   return config
+
+
+def claim() -> Claim:
+  """With the largest limit all the time."""
+  return Claim(
+      paper='S127',
+      says='a limit that swings makes answers shorter and no worse',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('constant limit', by=-0.02), above('constant limit', by=1.0, reading=SHORTER)),
+      baseline=Arm('constant limit', {'rollout.length': CONSTANT}),
+      minutes=12.0,
+  )

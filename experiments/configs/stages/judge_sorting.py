@@ -20,6 +20,7 @@ row was right, so there were no pairs. `judge_learns=False` was not run here.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.stages import judge_arithmetic
 
 LENGTH = 4  # digits
@@ -36,3 +37,15 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.judge_learns and not arg.from_rows:
     config.reward.first.name = 'against_solutions'
   return config
+
+
+def claim() -> Claim:
+  """The judge stays as the labelled stage left it."""
+  return Claim(
+      paper='S006',
+      says='a reward model that learns beside the policy ends above one that is frozen',
+      reading=final('eval/held_out/accuracy'),
+      asserts=(above('frozen judge'),),
+      controls=(Arm('frozen judge', config='stages/judge_sorting:judge_learns=False'),),
+      minutes=20.0,
+  )

@@ -22,6 +22,7 @@ with two updates a batch, five seeds:
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.quickstart import arithmetic
 
 
@@ -50,3 +51,15 @@ def get_config(arg: str = '') -> ConfigDict:
       'correction_level': {'name': 'losses.ratios.ratio'},
   }
   return config
+
+
+def claim() -> Claim:
+  """With the objective that takes the sampler for the proximal policy; and without age."""
+  return Claim(
+      paper='S087',
+      says='the decoupled objective learns from old samples what the coupled one does not',
+      reading=final('eval/held_out/accuracy'),
+      asserts=(above('coupled'),),
+      controls=(Arm('coupled', config='systems/areal_arithmetic:decoupled=False'),),
+      minutes=20.0,
+  )

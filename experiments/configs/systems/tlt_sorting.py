@@ -18,6 +18,7 @@ for times.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
 
@@ -49,3 +50,15 @@ def get_config(arg: str = '') -> ConfigDict:
       'draft_coef': 1.0,  # 0: the drafter stays as it began
   }
   return config
+
+
+def claim() -> Claim:
+  """With a drafter that stays as it began: the first block of the policy."""
+  return Claim(
+      paper='S181',
+      says='a drafter that learns from every batch keeps its guesses right while the policy changes',
+      reading=mean('speculation/accepted', last=20),
+      asserts=(above('drafter that stays', by=0.5),),
+      controls=(Arm('drafter that stays', {'algorithm.draft_coef': 0.0}),),
+      minutes=40.0,
+  )

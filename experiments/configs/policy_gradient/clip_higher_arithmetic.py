@@ -1,0 +1,37 @@
+"""Clip-higher on two-digit addition: GRPO with four updates a batch, so that ratios reach the clip.
+
+    rlx --config=policy_gradient/clip_higher_arithmetic --workdir=runs/clip_higher
+
+Paper: https://arxiv.org/abs/2510.11701, which takes it from DAPO, https://arxiv.org/abs/2503.14476: agents
+that call tools; here there is no tool.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.claims import Arm, Claim, above, final, mean
+from rlx.experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `small`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm.clip_high = 0.28
+  config.updates.update(minibatches=4, microbatches=1)
+  config.optimizer.update(learning_rate=5e-4, decay_steps=4 * config.steps)  # updates
+  return config
+
+
+def claim() -> Claim:
+  """The same with a clip as wide above as below."""
+  return Claim(
+      paper='S027',
+      says='a clip that is wider above keeps entropy higher, and accuracy is no lower for it',
+      argument='small',
+      reading=final('eval/held_out/accuracy'),
+      asserts=(above('symmetric', reading=mean('policy/entropy', last=100)), above('symmetric', by=-0.02)),
+      baseline=Arm('symmetric', {'algorithm.clip_high': 0.2}),
+      minutes=10.0,
+  )
