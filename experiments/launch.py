@@ -5,8 +5,8 @@ one, `rlx evaluate` measures one, or a run, `rlx play` shows what a run's policy
 run that is at work, `rlx export` writes what others can load of it, `rlx make-dataset` writes transitions to
 learn from offline, `rlx launch` sends a run to a cluster, `rlx sweep` makes many runs, `rlx compare` draws
 their curves, `rlx reproduce` runs what a config claims, `rlx replay` says where a value that is not finite
-comes from; `rlx list` and `rlx show` say what there is. Each has `--help`, and is a module of this folder with
-a `main(argv)`.
+comes from; `rlx list` and `rlx show` say what there is. Each has `--help`, and is a module of this folder
+with a `main(argv)`.
 
 The working folder is on the module path, so that a config can name functions of yours.
 
