@@ -76,6 +76,23 @@ def ppo(
         'weights': reductions.token_mean(mask),
     }
 
+  loss = clipped_loss(
+      policy, value, kl, clip_low=clip_low, clip_high=clip_high, entropy_coef=entropy_coef,
+      value_coef=value_coef, value_clip=value_clip, value_weights='weights',
+  )
+  return Algorithm(rollout=rollout, reward=reward, advantage=advantage, loss=loss)
+
+
+def clipped_loss(
+    policy: Speaker, value: Critic, kl: Anchor, *, clip_low: float, clip_high: float, entropy_coef: float,
+    value_coef: float, value_clip: float, value_weights: str,
+) -> Callable:
+  """The loss of a policy and its critic; arguments as for `ppo`.
+
+  Args:
+    value_weights: the column [B, T] by which errors of values count.
+  """
+
   def loss(models: Models, batch: Batch, key: Key):
     del key
     mean = lambda x: reductions.weighted_mean(x, batch['weights'])
@@ -86,9 +103,8 @@ def ppo(
     )
     policy_loss = mean(surrogate)
     values = value.apply(models['value'], batch)
-    value_loss = mean(
-        value_losses.clipped_squared_error(values, batch['values'], batch['returns'], clip=value_clip)
-    )
+    errors = value_losses.clipped_squared_error(values, batch['values'], batch['returns'], clip=value_clip)
+    value_loss = reductions.weighted_mean(errors, batch[value_weights])
     metrics = {
         'loss/policy': policy_loss,
         'loss/value': value_loss,
@@ -101,4 +117,4 @@ def ppo(
       total += kl.coef * divergence
     return total, metrics
 
-  return Algorithm(rollout=rollout, reward=reward, advantage=advantage, loss=loss)
+  return loss

@@ -14,12 +14,10 @@ import jax.numpy as jnp
 
 from rlx import reductions
 from rlx.advantages import temporal, turns
+from rlx.algorithms.ppo import clipped_loss
 from rlx.engine.speaker import Critic, Speaker
-from rlx.losses import anchors, regularizers
-from rlx.losses import policy as policy_losses
-from rlx.losses import value as value_losses
+from rlx.losses import anchors
 from rlx.losses.anchors import Anchor
-from rlx.metrics import describe_update
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
 
@@ -75,28 +73,8 @@ def turn_ppo(
         'turn_weights': reductions.token_mean(first),
     }
 
-  def loss(models: Models, batch: Batch, key: Key):
-    del key
-    mean = lambda x: reductions.weighted_mean(x, batch['weights'])
-    logprobs, entropy = policy.score(models['policy'], batch)
-    clip = dict(clip_low=clip_low, clip_high=clip_high)
-    policy_loss = mean(policy_losses.clipped_surrogate(
-        logprobs, batch['sampler_logprobs'], batch['advantages'], **clip
-    ))
-    errors = value_losses.clipped_squared_error(
-        value.apply(models['value'], batch), batch['values'], batch['returns'], clip=value_clip
-    )
-    value_loss = reductions.weighted_mean(errors, batch['turn_weights'])
-    metrics = {
-        'loss/policy': policy_loss,
-        'loss/value': value_loss,
-        **describe_update(batch, logprobs, entropy, **clip),
-    }
-    total = policy_loss + value_coef * value_loss - entropy_coef * mean(entropy)
-    if kl.coef:
-      divergence = mean(regularizers.kl_k3(logprobs, batch['reference_logprobs']))
-      metrics['kl/reference'] = divergence
-      total += kl.coef * divergence
-    return total, metrics
-
+  loss = clipped_loss(
+      policy, value, kl, clip_low=clip_low, clip_high=clip_high, entropy_coef=entropy_coef,
+      value_coef=value_coef, value_clip=value_clip, value_weights='turn_weights',
+  )
   return Algorithm(rollout=rollout, reward=reward, advantage=advantage, loss=loss)

@@ -81,11 +81,12 @@ def _check_alphabet(task):
   _require(not repeats, f'the alphabet {task.alphabet!r} repeats a character')
 
 
-def _check_layout(task, problems, num):
-  """Shapes, dtypes, and tokens that start at column 0 with nothing but padding behind them."""
-  shapes = {
-      'prompts': (num, task.prompt_columns), 'prompt_lengths': (num,), 'solutions': (num, task.answer_columns)
-  }
+def _check_columns(task, problems, num: int, more: dict, *, allowed: set[str]) -> None:
+  """Prompts and the columns `more` are int32 of their shapes, and no name means something else in a batch.
+
+  A mixture says of which task a problem is, and means what a batch means by it: that is `allowed`.
+  """
+  shapes = {'prompts': (num, task.prompt_columns), 'prompt_lengths': (num,), **more}
   for name, shape in shapes.items():
     _require(name in problems, f'problems lack the column {name!r}; they have {sorted(problems)}')
     array = problems[name]
@@ -95,10 +96,14 @@ def _check_layout(task, problems, num):
     )
   for name, array in problems.items():
     _require(array.shape[:1] == (num,), f'problems[{name!r}] is {array.shape}; its first axis is {num}')
-  # A mixture says of which task a problem is, and means what a batch means by it.
-  taken = (problems.keys() & BATCH_KEYS.keys()) - shapes.keys() - {'tasks'}
+  taken = (problems.keys() & BATCH_KEYS.keys()) - shapes.keys() - allowed
   _require(not taken, f'the columns {sorted(taken)} mean something else in a batch; rename them')
-  prompts, lengths, solutions = (problems[name] for name in shapes)
+
+
+def _check_layout(task, problems, num):
+  """Shapes, dtypes, and tokens that start at column 0 with nothing but padding behind them."""
+  _check_columns(task, problems, num, {'solutions': (num, task.answer_columns)}, allowed={'tasks'})
+  prompts, lengths, solutions = (problems[name] for name in ('prompts', 'prompt_lengths', 'solutions'))
   inside = np.arange(task.prompt_columns)[None] < lengths[:, None]
   _require_rows(
       (lengths >= 1) & (lengths <= task.prompt_columns) & (inside == _is_character(task, prompts)).all(1)
@@ -279,18 +284,7 @@ def _lines(problems) -> list[str]:
 
 
 def _check_prompts(task: TurnTask, problems, num: int) -> None:
-  shapes = {'prompts': (num, task.prompt_columns), 'prompt_lengths': (num,)}
-  for name, shape in shapes.items():
-    _require(name in problems, f'problems lack the column {name!r}; they have {sorted(problems)}')
-    array = problems[name]
-    _require(
-        array.shape == shape and array.dtype == np.int32,
-        f'problems[{name!r}] is {array.dtype}{array.shape}; it needs int32{shape}',
-    )
-  for name, array in problems.items():
-    _require(array.shape[:1] == (num,), f'problems[{name!r}] is {array.shape}; its first axis is {num}')
-  taken = (problems.keys() & BATCH_KEYS.keys()) - shapes.keys() - {'tasks', 'solutions'}
-  _require(not taken, f'the columns {sorted(taken)} mean something else in a batch; rename them')
+  _check_columns(task, problems, num, {}, allowed={'tasks', 'solutions'})
   prompts, lengths = problems['prompts'], problems['prompt_lengths']
   inside = np.arange(task.prompt_columns)[None] < lengths[:, None]
   fine = (lengths >= 1) & (inside == _is_character(task, prompts)).all(axis=1)

@@ -10,14 +10,15 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.agents import rooms_grpo
 
 TURNS = {'turn_tokens': 2, 'max_turns': 12}  # a letter and the end token
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  parse_arg(arg, smoke=False)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (a minute or two)."""
+  parse_arg(arg, smoke=False, small=False)
   config = rooms_grpo.get_config(arg, steps=200)
   config.task = config.sft.task = {
       'name': 'counsel',
@@ -37,3 +38,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'batch_weight': 0.5,
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside turns that are compared with the same turn of others alone."""
+  return Claim(
+      paper='S185',
+      says='turns compared with the batch as well end above turns compared within their group alone',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=3),
+      asserts=(above('groups alone'),),
+      baseline=Arm('groups alone', {'algorithm.batch_weight': 0.0}),
+      minutes=20.0,
+  )

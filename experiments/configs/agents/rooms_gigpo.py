@@ -10,12 +10,13 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.agents import rooms_grpo
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  parse_arg(arg, smoke=False)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (a minute or two)."""
+  parse_arg(arg, smoke=False, small=False)
   config = rooms_grpo.get_config(arg)
   config.algorithm = {
       'name': 'gigpo',
@@ -27,3 +28,17 @@ def get_config(arg: str = '') -> ConfigDict:
       'scaled': True,  # by deviations, of episodes and of steps
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside GRPO; without the comparison of turns it is GRPO."""
+  return Claim(
+      paper='S156',
+      says='comparing turns that began in the same state learns faster than comparing episodes alone',
+      argument='small',
+      reading=mean('eval/held_out/accuracy'),
+      asserts=(above('GRPO'),),
+      baseline=Arm('GRPO', config='agents/rooms_grpo:small'),
+      controls=(Arm('no turns', {'algorithm.step_weight': 0.0}),),
+      minutes=30.0,
+  )

@@ -19,8 +19,9 @@ TURNS = {'turn_tokens': 2, 'max_turns': 12}  # a letter and the end token
 
 
 def get_config(arg: str = '', *, steps: int = 400) -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `steps` are those of the last stage."""
-  arg = parse_arg(arg, smoke=False)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (half of the episodes, 120 steps: a minute or two);
+  `steps` are those of the last stage."""
+  arg = parse_arg(arg, smoke=False, small=False)
   config = arithmetic.get_config('', steps=steps)
   config.task = {
       'name': 'rooms',
@@ -49,6 +50,8 @@ def get_config(arg: str = '', *, steps: int = 400) -> ConfigDict:
   config.evals = {
       'held_out': {'name': 'turns.episodes', 'every': 20, 'problems': 256, 'num_slots': 64, **TURNS}
   }
+  if arg.small:
+    config.steps, config.rollout.batch_size, config.rollout.num_slots = min(steps, 120), 64, 32
   if arg.smoke:
     _shrink(config)
   return config

@@ -10,12 +10,13 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.agents import rooms_grpo
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  parse_arg(arg, smoke=False)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (a minute or two)."""
+  parse_arg(arg, smoke=False, small=False)
   config = rooms_grpo.get_config(arg)
   config.models.value = {'name': 'value_head'}
   config.trained = ('policy', 'value')
@@ -32,3 +33,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'lambda_': 0.95,
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside PPO, whose time passes at tokens."""
+  return Claim(
+      paper='S201 S153',
+      says='advantages from turn to turn learn faster than from token to token',
+      argument='small',
+      reading=mean('eval/held_out/accuracy'),
+      asserts=(above('by tokens'),),
+      baseline=Arm('by tokens', {'algorithm.name': 'ppo'}),
+      minutes=30.0,
+  )
