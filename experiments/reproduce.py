@@ -25,7 +25,7 @@ from rlx.experiments import claims, compare, imports, results
 from rlx.experiments.claims import Arm, Claim
 from rlx.experiments.commands import EXIT_DONE, EXIT_REQUEUE, CommandError, Parser
 from rlx.experiments.results import Result
-from rlx.experiments.sweep import Trial
+from rlx.experiments.sweep import run_here
 
 DONE = 'done.json'  # of an arm that has run
 SPENT = 'cpu_seconds'  # of it, each time that it was started
@@ -167,7 +167,7 @@ def _run_arm(config: str, claim: Claim, arm: Arm, directory: Path) -> list[Path]
   if not (directory / DONE).exists():
     with _timed(directory):
       for run_directory, seeds in runs.items():
-        Trial()([f'--config={path}', f'--workdir={run_directory}', '--quiet', *words, *seeds])
+        run_here([f'--config={path}', f'--workdir={run_directory}', '--quiet', *words, *seeds])
     seconds = sum(map(float, (directory / SPENT).read_text().split()))
     (directory / DONE).write_text(json.dumps({'cpu_seconds': seconds}) + '\n')
   return list(runs)

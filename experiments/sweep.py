@@ -210,20 +210,29 @@ def _submitter(workdir: Path, arguments, slurm: Sequence[str]) -> Callable[[list
   return lambda argvs: jobs.submit(executor, argvs, arguments=arguments)
 
 
-def _here(argv: Sequence[str]) -> Ended:
-  """Runs a trial in this process.
+def run_here(argv: Sequence[str]) -> None:
+  """Runs `rlx ...` in this process.
 
   Raises:
     InterruptedError: it was stopped, and goes on when it is run again.
+    RuntimeError: it ended with another exit code than 0.
   """
+  code = launch([*argv])
+  if code == EXIT_REQUEUE:
+    raise InterruptedError('the run was stopped and saved; the same command goes on with it')
+  if code != EXIT_DONE:
+    raise RuntimeError(f'rlx {" ".join(argv)} ended with exit code {code}')
+
+
+def _here(argv: Sequence[str]) -> Ended:
+  """A trial in this process; raises `InterruptedError` where it was stopped."""
   try:
-    code = launch([*argv])
+    run_here(argv)
+  except InterruptedError:
+    raise
   except Exception as error:  # whatever it is, it is the end of this trial and not of the sweep
     return Ended(error)
-  if code == EXIT_REQUEUE:
-    raise InterruptedError('the trial was stopped and saved; the same sweep goes on with it')
-  failed = RuntimeError(f'rlx {" ".join(argv)} ended with exit code {code}')
-  return Ended(None if code == EXIT_DONE else failed)
+  return Ended(None)
 
 
 def _metric(workdir: Path, name: str) -> float:
