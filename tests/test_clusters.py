@@ -237,7 +237,7 @@ def test_a_sweep_in_this_process_that_is_stopped_leaves_its_trial_to_the_next(tm
       'sweep', f'--config={SMOKE}', f'--workdir={tmp_path}', '--cluster=here', '--sampler=grid', '--trials=1',
       '--space.algorithm.clip_high=0.2,0.3',
   ]
-  assert main(words) == 75 and 'the same sweep goes on' in capsys.readouterr().out
+  assert main(words) == 75 and 'the same command goes on' in capsys.readouterr().out
   assert main(words) == 0
   assert '| 1 |' in (tmp_path / sweep.FACTORS).read_text()
 
