@@ -137,11 +137,11 @@ measured = jax.jit(measured)
 figure, axes = plt.subplots(figsize=(7, 4.5))
 for name, seen in curves.items():
   kl, gain = np.array([measured(params) for params in seen]).T
-  axes.plot(np.sqrt(kl), gain, label=name, linestyle='-' if name.startswith('DPO') else '--')
+  axes.plot(np.sqrt(np.maximum(kl, 0)), gain, label=name, linestyle='-' if name.startswith('DPO') else '--')
   print(f'{name:<16} most {gain.max():.2f} at {kl[gain.argmax()]:.2f} nats, in the end {gain[-1]:.2f} at {kl[-1]:.2f}')
 best = [gold.best(world, judge.rewards(fitted), beta=beta) for beta in np.geomspace(30, 0.02, 40)]
 kl, gain = np.array([(gold.divergence(world, x), gold.gain(world, x)) for x in best]).T
-axes.plot(np.sqrt(kl), gain, color='black', linestyle=':', label='best for the reward model')
+axes.plot(np.sqrt(np.maximum(kl, 0)), gain, color='black', linestyle=':', label='best for the reward model')
 axes.set(xlabel='root of the KL to the reference', ylabel='gain in true reward')
 axes.legend()
 assert gain.max() > gain[-1] + 0.1, 'the reward model is overdone'

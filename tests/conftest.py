@@ -1,5 +1,6 @@
 """Every test sees eight devices, and an array never gains an axis without being told to."""
 
+import gc
 import os
 from pathlib import Path
 import tempfile
@@ -62,6 +63,12 @@ HEAVIEST = (
     'test_conformance', 'test_launch', 'test_language_models', 'test_colabs', 'test_transformer',
     'test_sample', 'test_policy_gradient', 'test_configs',
 )
+
+
+def pytest_collection_finish():
+  """What has been imported stays: nobody needs to look through it for garbage again and again."""
+  gc.collect()
+  gc.freeze()
 
 
 def pytest_collection_modifyitems(items):
