@@ -50,7 +50,7 @@ class Runs:
 
   def __init__(self, monkeypatch, off=0.1, stop_at=None):
     self.argvs, self.off, self.stop_at = [], off, stop_at
-    monkeypatch.setattr(reproduce, 'Trial', lambda: self)
+    monkeypatch.setattr(reproduce, 'run_here', self)
 
   def __call__(self, argv):
     if len(self.argvs) == self.stop_at:
@@ -126,7 +126,7 @@ def test_what_is_given_an_argument_is_tried_and_not_kept(folder, monkeypatch, ca
 def test_metrics_that_are_not_evaluations_are_read_from_one_run_a_seed(folder, monkeypatch):
   (folder / 'mine.py').write_text(CONFIG.replace("final('eval/game/first')", "final('reward/mean')"))
   runs = []
-  monkeypatch.setattr(reproduce, 'Trial', lambda: runs.append)
+  monkeypatch.setattr(reproduce, 'run_here', runs.append)
   with pytest.raises(FileNotFoundError):  # nothing was run
     reproduce.run('mine', claims.of('mine'), folder / 'runs')
   assert [x for argv in runs for x in argv if 'seed=' in x] == [f'--config.seed={x}' for x in range(5)]
@@ -150,7 +150,7 @@ def test_a_changed_file_touches_the_claims_that_read_it():
   asked = lambda path: imports.touched(known, [imports.ROOT / path])
   for path in ('rlx/rollout/control/games.py', 'rlx/run/train.py', f'experiments/configs/{name}.py'):
     assert (imports.ROOT / path).exists() and asked(path) == [name], path
-  for path in ('rlx/algorithms/pav.py', 'rlx/models/hf.py', 'experiments/configs/control/td3_pendulum.py'):
+  for path in ('rlx/algorithms/pav.py', 'rlx/envs/arithmetic.py', 'experiments/configs/control/td3_pendulum.py'):
     assert (imports.ROOT / path).exists() and asked(path) == [], path
 
 
