@@ -30,6 +30,7 @@ def rows(at_once):
 
 core_algorithms = rows({row.name for row in table.ROWS if row.core})
 in_time = rows({'grpo'})  # what compiles for long
+two_kinds = rows({'grpo', 'grpo_rooms'})  # of one turn and of many
 
 
 # Programs are shared between tests where they can be: most of the time here is compilation.
@@ -151,7 +152,7 @@ def test_loss_is_a_mean_over_rows(row):
   assert_close(jax.tree.map(lambda *x: sum(x) / 4, *parts), whole)
 
 
-@core_algorithms
+@two_kinds
 def test_padding_changes_nothing(row):
   """More padding columns, and other tokens in the padding, leave loss and gradient alone."""
   state, batch, evaluate = a_batch(row)

@@ -14,6 +14,7 @@ from rlx.experiments import init_model as module
 from rlx.experiments.init_model import FAMILIES, init_model, train_tokenizer
 from rlx.experiments.launch import main
 from rlx.models import hf, transformer
+from tests.cases import cases
 
 ROOT = Path(__file__).parent.parent
 TEXT = 'How many dogs are there?\n\nThere are 12 dogs, and a naïve fox: 日本.\n' * 20
@@ -75,7 +76,7 @@ def test_the_weights_are_those_of_the_seed(directory):
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), params, expected)
 
 
-@pytest.mark.parametrize('family', FAMILIES)
+@pytest.mark.parametrize('family', cases(FAMILIES, at_once=('llama', 'qwen3_moe', 'gemma3_text')))
 def test_rlx_reads_every_family(text, tmp_path, family):
   said = init_model([text], tmp_path / 'model', **sizes(family))
   params, config = load(tmp_path / 'model')

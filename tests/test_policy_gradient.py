@@ -23,6 +23,7 @@ from rlx.names import fill, resolve
 from rlx.step import make_train_step, repeat
 from rlx.types import State, check
 from rlx.unscored import leave_out
+from tests.cases import cases
 
 CLIP = dict(clip_low=0.2, clip_high=0.2)
 COLUMNS, VOCAB, GROUP = 3, 4, 4
@@ -104,7 +105,8 @@ def made_of(kl=None, **parts):
 
 
 @pytest.mark.parametrize('kl', [
-    no_kl(), kl_in_loss(POLICY, coef=0.1), kl_in_reward(POLICY, coef=0.1),
+    pytest.param(no_kl(), marks=pytest.mark.slow), kl_in_loss(POLICY, coef=0.1),
+    kl_in_reward(POLICY, coef=0.1),
     dataclasses.replace(kl_in_loss(POLICY, coef=0.1), reward_coef=0.2),
 ], ids=['no KL', 'in the loss', 'in the reward', 'in both'])
 def test_its_parts_make_up_grpo(kl):
@@ -256,6 +258,10 @@ ALL = {
 }
 
 
+# Baselines, ratios and corrections that have least in common.
+UNLIKE = ('dr_grpo', 'opo', 'pass_at_k', 'gspo', 'clip_cov', 'icepop', 'grpo', 'ppo')
+
+
 def test_every_preset_is_here():
   made = {name for name, x in vars(presets).items() if getattr(x, '__module__', '') == presets.__name__}
   assert {name for name in made if not name.startswith('_')} == set(ALL)
@@ -351,7 +357,7 @@ def partly_scored(rows):
   return score_rows
 
 
-@pytest.mark.parametrize('name', [*ALL, 'grpo', 'reinforce', 'ppo'])
+@pytest.mark.parametrize('name', cases([*ALL, 'grpo', 'reinforce', 'ppo'], at_once=UNLIKE))
 def test_a_row_that_was_not_scored_changes_nothing(name):
   """Advantages, loss and gradient are those of the batch without it: off policy, with rewards far from 0."""
   sampled, _ = rollout(MODELS, {}, jax.random.key(0))

@@ -150,7 +150,8 @@ def test_a_changed_file_touches_the_claims_that_read_it():
   asked = lambda path: imports.touched(known, [imports.ROOT / path])
   for path in ('rlx/rollout/control/games.py', 'rlx/run/train.py', f'experiments/configs/{name}.py'):
     assert (imports.ROOT / path).exists() and asked(path) == [name], path
-  for path in ('rlx/algorithms/pav.py', 'rlx/envs/arithmetic.py', 'experiments/configs/control/td3_pendulum.py'):
+  others = ('rlx/algorithms/pav.py', 'rlx/envs/arithmetic.py', 'experiments/configs/control/td3_pendulum.py')
+  for path in others:
     assert (imports.ROOT / path).exists() and asked(path) == [], path
 
 

@@ -10,6 +10,7 @@ from rlx import sharding
 from rlx.split import SplitStep
 from rlx.step import make_train_step
 from rlx.types import Algorithm, State, StatefulRollout
+from tests.cases import cases
 
 STEPS = 8
 
@@ -53,7 +54,7 @@ def split(algorithm, **how):
   return SplitStep(step, on_host=False, **how)
 
 
-@pytest.mark.parametrize('lag', [0, 1, 4, 20])
+@pytest.mark.parametrize('lag', cases([0, 1, 4, 20], at_once=[0, 4]))
 def test_rows_are_as_old_as_the_lag_says(lag):
   algorithm = algorithm_of()
   state, metrics = split(algorithm, lag=lag).repeat(begin(algorithm), None, STEPS)

@@ -11,6 +11,7 @@ import rows_core
 
 from rlx.envs.control import probes
 from rlx.evaluation import episodes as evaluation
+from tests.cases import cases
 
 DISCOUNT = rows_core.DISCOUNT
 PROBES = {  # name -> (environment, observations whose values are known, those values)
@@ -34,7 +35,7 @@ def played(row, probe):
 
 
 @each(lambda row: row.value)
-@pytest.mark.parametrize('name', PROBES)
+@pytest.mark.parametrize('name', cases(PROBES, at_once=['later']))
 def test_values_are_those_of_the_probe(row, name):
   probe, observations, values = PROBES[name]
   agent, state, _ = played(row, probe)
@@ -43,8 +44,11 @@ def test_values_are_those_of_the_probe(row, name):
   np.testing.assert_allclose(known, np.broadcast_to(values, known.shape), atol=0.15)
 
 
+BEST = cases([probes.better, probes.matching], at_once=[probes.matching])
+
+
 @each()
-@pytest.mark.parametrize('probe', [probes.better, probes.matching], ids=lambda probe: probe.__name__)
+@pytest.mark.parametrize('probe', BEST, ids=lambda probe: probe.__name__)
 def test_the_policy_finds_the_best_action(row, probe):
   _, _, returns = played(row, probe)
   assert returns.min() > 0.9, 'the best return is 1; an action that is 0.32 beside the best one earns 0.9'

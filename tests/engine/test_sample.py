@@ -435,8 +435,10 @@ def test_prompts_and_completions_must_fit_the_context():
     )
 
 
-@pytest.mark.parametrize('num_slots', [0, 5])
-@pytest.mark.parametrize(('dtype', 'apart_by'), [('float32', 1e-5), ('bfloat16', 0.02)])
+@pytest.mark.parametrize('num_slots', cases([0, 5], at_once=[5]))
+@pytest.mark.parametrize(
+    ('dtype', 'apart_by'), cases([('float32', 1e-5), ('bfloat16', 0.02)], at_once=[('float32', 1e-5)])
+)
 def test_layers_one_by_one_say_what_a_stack_says(monkeypatch, dtype, apart_by, num_slots):
   """As a GPU's decoding loop keeps weights, keys and values, whatever they are computed in."""
   model = MODEL.replace(dtype=dtype, qkv_bias=True)

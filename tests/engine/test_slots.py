@@ -12,6 +12,7 @@ from test_sample import DECODINGS, GROUP_SIZE, KEY, MODEL, PARAMS, completions, 
 from rlx.engine import sample as engine
 from rlx.engine import slots
 from rlx.models import transformer
+from tests.cases import cases
 
 PROMPTS, LENGTHS = jnp.asarray(test_sample.PROMPTS), jnp.asarray(test_sample.LENGTHS)
 NUM_ROWS = len(PROMPTS) * GROUP_SIZE
@@ -35,7 +36,7 @@ def assert_same(batch, other):
   np.testing.assert_allclose(batch['sampler_logprobs'], other['sampler_logprobs'], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize('num_slots', [1, 5, 100])
+@pytest.mark.parametrize('num_slots', cases([1, 5, 100], at_once=[5]))
 @pytest.mark.parametrize('name', ['plain', 'all_filters'])
 def test_slots_say_what_one_batch_says(name, num_slots):
   assert_same(refilled(name, num_slots), drawn(name))

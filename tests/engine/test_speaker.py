@@ -12,7 +12,6 @@ from rlx.engine import sample as engine
 from rlx.engine.packing import Packing
 from rlx.engine.speaker import Critic, Scoring, Speaker, in_stage
 from rlx.models.heads import TokenHead, init_value
-from tests.cases import cases
 
 SCORING = Scoring(chunk_tokens=7, packing=None)
 POLICY = Speaker(model=MODEL, decoding=DECODINGS['all_filters'], scoring=SCORING)
@@ -48,7 +47,8 @@ def test_its_mode_is_the_likeliest_token_of_each_step():
 PACKING = Packing(columns=24, rows=2, share_prompts=False)
 
 
-@pytest.mark.parametrize('packing', cases([None, PACKING], at_once=[PACKING]), ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize('packing', [None, PACKING], ids=str)
 def test_score_energies_are_those_of_the_distribution_that_was_drawn_from(packing):
   """The squared norm of onehot - π, token by token, with the filters of the sampler; packed too."""
   decoding = POLICY.decoding

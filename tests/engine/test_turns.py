@@ -228,6 +228,7 @@ def test_a_world_of_one_turn_gives_the_rows_of_completions():
   assert not expected['truncated'].all() and expected['truncated'].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('shape', [dict(data=4, fsdp=2, tensor=1)])
 def test_a_mesh_says_the_same_and_shares_the_work(shape):
   """15 rows on 8 devices: each shard has two, and does about an eighth of the work."""

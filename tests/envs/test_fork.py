@@ -9,6 +9,7 @@ import pytest
 from rlx.envs.conformance import check_task
 from rlx.envs.fork import fork
 from rlx.envs.text import EOS_ID
+from tests.cases import cases
 
 TASK = fork(choices=4, length=3, before=2, after=2, letters=4, held_out_share=0.25)
 OTHERS = {
@@ -17,7 +18,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize('name', ['this one', *OTHERS])
+@pytest.mark.parametrize('name', cases(['this one', *OTHERS], at_once=['this one']))
 def test_the_task_keeps_the_contract(name):
   check_task(OTHERS.get(name, TASK), num=500)
 

@@ -64,6 +64,7 @@ def test_a_proxy_that_is_linear_is_overdone():
   assert true == sorted(true)
 
 
+@pytest.mark.slow
 def test_rows_are_scored_as_those_of_a_language_model():
   rows = gold.labelled(WORLD, jax.random.key(4), num=8, sharpness=1.0)
   params = POLICY.init(WORLD)

@@ -24,6 +24,7 @@ from rlx.envs.worlds.repair import repair
 from rlx.envs.worlds.rooms import rooms
 from rlx.envs.worlds.sokoban import sokoban
 from rlx.envs.worlds.workshop import workshop
+from tests.cases import cases
 
 WORLDS = {
     'rooms': lambda: rooms(height=2, width=3, num_mazes=4, loops=1, num_keys=1, held_out_share=0.2),
@@ -44,7 +45,7 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize('name', WORLDS)
+@pytest.mark.parametrize('name', cases(WORLDS, at_once=('rooms', 'library', 'counsel', 'workshop')))
 def test_worlds_keep_the_contract(name):
   check_turn_task(WORLDS[name](), num=128)
 

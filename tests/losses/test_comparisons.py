@@ -50,9 +50,10 @@ MIXED = functools.partial(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('loss', 'weight'), [
     (functools.partial(preference.aot_unpaired, beta=0.5), comparisons.even),
-    pytest.param(MIXED, comparisons.on_policy, marks=pytest.mark.slow),
+    (MIXED, comparisons.on_policy),
 ])
 def test_what_is_no_sum_over_rows_does_not_depend_on_how_they_are_cut(loss, weight):
   """Micro-batches, packing, and eight devices, over which the comparisons do not even divide."""

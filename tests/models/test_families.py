@@ -8,6 +8,7 @@ import pytest
 
 from rlx.models import families, hf
 from rlx.models.language import LanguageModel
+from tests.cases import cases
 
 TASK = types.SimpleNamespace(vocab_size=17)
 SIZES = dict(
@@ -27,7 +28,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize('family', FAMILIES)
+@pytest.mark.parametrize('family', cases(FAMILIES, at_once=('llama', 'gemma3_text', 'gpt2')))
 def test_a_family_is_what_its_directories_describe(family, tmp_path):
   make, sizes = FAMILIES[family]
   model = make(TASK, **sizes)

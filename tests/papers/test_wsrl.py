@@ -14,6 +14,7 @@ from rlx.rollout.control.mixed import alternating, simulated, with_dataset
 from rlx.rollout.control.offline import offline
 from rlx.rollout.control.replay import replay
 from rlx.rollout.control.warm import warm_replay
+from tests.cases import cases
 
 SMALL = dict(num_envs=2, num_steps=1, capacity=40, batch_size=8)
 SCORE = 0.8  # share of episodes that arrive
@@ -53,7 +54,7 @@ def warmed(env, policy):
   return warm_replay(env, policy, warmup_steps=12, **SMALL)
 
 
-@pytest.mark.parametrize('share, given', [(0.0, 0), (0.25, 2), (1.0, 8)])
+@pytest.mark.parametrize('share, given', cases([(0.0, 0), (0.25, 2), (1.0, 8)], at_once=[(0.25, 2)]))
 def test_a_share_of_each_batch_is_of_the_data_set(share, given):
   online = warm_replay(toy.ENV, steady(toy.ENV, 0.25), warmup_steps=12, **SMALL)
   rollout = with_dataset(online, rows_of(), share=share)

@@ -19,6 +19,7 @@ import pytest
 from rlx.rewards import workers
 from rlx.rewards.pool import RewardFunction, RewardPool, Share
 from rlx.rewards.workers import Reply
+from tests.cases import cases
 from tests.rewards import hostile_rewards, plain_rewards
 from tests.rewards.hostile_rewards import FAULTS
 
@@ -268,7 +269,7 @@ def test_a_fault_of_a_call_costs_all_its_rows(function, kind, text):
   assert scores.faults == {kind: 3}
 
 
-@pytest.mark.parametrize('rows_per_call', [1, 2, 4])
+@pytest.mark.parametrize('rows_per_call', cases([1, 2, 4], at_once=[2]))
 def test_to_hang_or_crash_pays_no_better_than_to_be_wrong(rows_per_call):
   """Whatever else is in its call; what the function itself says of a row stays as it is."""
   completions = ['1', 'hangs', '0', 'crashes', '3', 'returns nan', '2']

@@ -44,6 +44,7 @@ def test_rows_that_cannot_be_compared_are_refused(tmp_path, make, rows, words):
     make(rows_as_task(tmp_path, rows), policy)
 
 
+@pytest.mark.slow
 def test_distances_are_those_of_whole_distributions_a_few_tokens_at_a_time():
   first, second = (table.MODEL.init(jax.random.key(i)) for i in (0, 1))
   policy = dataclasses.replace(table.POLICY, scoring=dataclasses.replace(table.SCORING, chunk_tokens=5))

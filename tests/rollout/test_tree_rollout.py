@@ -145,6 +145,7 @@ def test_places_go_to_rows_that_go_on():
   assert sources([False] * 3, [0.0, 0.0, 2.0], 5, -1.0) == [0, 1, 2, 0, 1]
 
 
+@pytest.mark.slow
 def test_where_all_have_ended_the_last_segment_is_sampled_again():
   """All rows are found unlikely and stop after one segment: so every row is a fresh draw from the prompt."""
   batch = grown(least_logprob=0.0)

@@ -21,6 +21,7 @@ def given_up(config, workdir):
   return workdir / 'nonfinite'
 
 
+@pytest.mark.slow
 def test_a_gradient_is_found_with_its_line(tmp_path, capsys):
   dump = given_up(spoilt_gradients(1.0, steps=40), tmp_path)
   assert launch.main(['replay', str(dump), '--disable_jit']) == launch.EXIT_DONE

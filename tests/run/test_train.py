@@ -53,9 +53,8 @@ def test_a_sharded_run_holds_less_and_says_the_same():
   chex.assert_trees_all_close(sharded_metrics, metrics, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize('overrides', [
-    (), pytest.param(("sampling={'lag': 1}",), marks=pytest.mark.slow),
-])
+@pytest.mark.slow
+@pytest.mark.parametrize('overrides', [(), ("sampling={'lag': 1}",)])
 def test_a_donated_state_is_there_once(overrides):
   """Every array of the state that goes in is the memory of the one that comes out, on each of 8 devices."""
   run = make_run('mesh.data=2', 'mesh.fsdp=2', 'mesh.tensor=2', *overrides)
