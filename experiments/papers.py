@@ -89,7 +89,7 @@ def table() -> str:
     paper = re.search(r'Paper: (https?://[^\s,;)]+)', source)
     if paper and (url := paper.group(1).rstrip('.')) not in said:
       text += _row(
-          f'[{path.stem}]({_link(path)})', catalogue.what(catalogue.docstring(path)), url,
+          f'[{path.stem}]({_link(path)})', catalogue.what(catalogue.docstring(path)), _sources([url]),
           catalogue.result(source), _checks(url, checks),
       )
   return text
@@ -118,7 +118,7 @@ def control_page(text: str) -> str:
 def _algorithm(path, docstring, configs, checks) -> str:
   urls = catalogue.urls(docstring)
   return _row(
-      f'[{path.stem}]({_link(path)})', catalogue.what(docstring), ' '.join(urls), *_runs(path.stem, configs),
+      f'[{path.stem}]({_link(path)})', catalogue.what(docstring), _sources(urls), *_runs(path.stem, configs),
       _checks_of(path.stem, urls, checks),
   )
 
@@ -135,7 +135,14 @@ def _preset(node, configs, checks) -> str:
   urls = catalogue.urls(docstring)
   found = _checks_of(node.name, urls, checks)
   runs = _runs(node.name, configs)
-  return _row(f'`{node.name}`', docstring.splitlines()[0], ' '.join(urls), *runs, found)
+  return _row(f'`{node.name}`', docstring.splitlines()[0], _sources(urls), *runs, found)
+
+
+def _sources(urls) -> str:
+  """Links that say where they lead in a few letters: columns are narrow."""
+  names = (url.partition('://')[2].removeprefix('www.') for url in urls)
+  short = (re.sub(r'^arxiv\.org/(?:abs|pdf)/', 'arXiv ', name).removeprefix('doi.org/') for name in names)
+  return '<br>'.join(f'[{name}]({url})' for name, url in zip(short, urls, strict=True))
 
 
 def _row(*cells: str) -> str:
