@@ -1,4 +1,4 @@
-"""Pages that are written when the site is built: the start, one for every algorithm, one for every module.
+"""Pages that are written when the site is built: the start, algorithms with their runs, modules.
 
 mkdocs-gen-files runs this; nothing of it lands in the repository.
 """
@@ -8,8 +8,11 @@ from pathlib import Path
 
 import mkdocs_gen_files
 
+from rlx.experiments import catalogue
+
 ROOT = Path(__file__).parents[1]
 ALGORITHMS = ROOT / 'rlx' / 'algorithms'
+CONFIGS = catalogue.configs()
 
 
 def copied(source: str, page: str) -> None:
@@ -40,8 +43,31 @@ def pages(folder: str, files: list[Path], base: Path) -> None:
     name = '.'.join(parts)
     with mkdocs_gen_files.open(Path(folder) / page, 'w') as file:
       file.write(f'# {name}\n\n::: {name}\n    options:\n      show_root_heading: false\n')
+      if path.is_relative_to(ALGORITHMS):
+        file.write(runs(path))
   with mkdocs_gen_files.open(f'{folder}/SUMMARY.md', 'w') as file:
     file.writelines(nav.build_literate_nav())
+
+
+def runs(path: Path) -> str:
+  """The configs that choose an algorithm, what came out when they were run, and their curves."""
+  using = [config for config, text in CONFIGS.items() if catalogue.chooses(text, path.stem)]
+  if not using:
+    return ''
+  text = '\n## Runs\n'
+  for config in using:
+    name = config.relative_to(ROOT / 'experiments/configs').with_suffix('').as_posix()
+    depth = '../' * len(path.relative_to(ROOT / 'rlx').parts)
+    text += f'\n### [{name}]({depth}experiments/configs/{name}.py)\n\n'
+    said = CONFIGS[config]
+    text += f'{catalogue.paragraph(catalogue.docstring(config))}\n\nResult: {catalogue.result(said)}\n'
+    picture = config.parent / 'results' / f'{config.stem}.png'
+    if picture.exists():
+      page = f'curves/{name}.png'
+      with mkdocs_gen_files.open(page, 'wb') as file:
+        file.write(picture.read_bytes())
+      text += f'\n![{name} and the arms that it is compared with]({depth.removeprefix("../")}{page})\n'
+  return text
 
 
 def main() -> None:
