@@ -43,8 +43,8 @@ class Said(NamedTuple):
   sequence: int  # which episode
   turn: int  # which of its actions
   tokens: np.ndarray  # [A] int32, its end token among them where there is one
-  is_cut: bool  # a limit of tokens ended it
-  room: int  # tokens that fit behind it
+  is_cut: bool  # no end token ended it: a stop string or a limit of tokens did
+  is_full: bool  # a limit of tokens did: there is no room for another one
 
 
 class Answer(NamedTuple):
@@ -54,6 +54,7 @@ class Answer(NamedTuple):
   tokens: Sequence[int] = ()  # that are read next; nobody reads them where the episode is over
   reward: float = 0.0  # of this turn
   ended: bool = False  # the world ends the episode
+  stops: bool = False  # the episode is over, ended or not: one that is not is `truncated`
   understood: bool = True
   info: dict[str, float] = {}  # of the episode so far; the names are those of `Counterpart.info`
   anchor: int = 0  # a hash of the state before the action
@@ -71,6 +72,9 @@ class Counterpart(Protocol):
   def answers(self, *, wait: bool) -> list[Answer]:
     """The answers that are there; with `wait`, at least one of those that were asked for."""
 
+  def over(self, sequence: int) -> None:
+    """Takes note that an episode is over, by its own answer or by a limit."""
+
 
 class Talk(NamedTuple):
   """What is known of N sequences while they speak, and one more, that of empty slots."""
@@ -78,6 +82,7 @@ class Talk(NamedTuple):
   begun: jax.Array  # [N + 1] int32, where the action begins that is being said
   told: jax.Array  # [N + 1] int32, tokens up to here are there to be read
   waits: jax.Array  # [N + 1] bool, its action is over, and nobody has answered
+  heard: jax.Array  # [N + 1] int32, what stop strings remember of its text
   idle: jax.Array  # [] int32, steps that slots did not take part in, summed over slots
   busy: jax.Array  # [] int32, those in which they did
 
@@ -169,7 +174,10 @@ class Conversation:
       answers = counterpart.answers(wait=everybody)
       waited += everybody * (time.monotonic() - began)
       if answers:
-        moving = self._hear(fixed, moving, *book.told(answers, len(view.sequence)))
+        arrays = book.told(answers, len(view.sequence))
+        moving = self._hear(fixed, moving, *arrays)
+        for sequence in arrays[0][arrays[3]]:
+          counterpart.over(int(sequence))
     slots, talk = moving
     idle, busy = (int(x) for x in jax.device_get((talk.idle, talk.busy)))
     self.tally = Tally(idle / max(idle + busy, 1), waited)
@@ -196,7 +204,7 @@ class Conversation:
         group_size=self._group_size, decoding=self._decoding, num_slots=self._num_slots or num,
     )
     zeros, zero = jnp.zeros(num + 1, jnp.int32), jnp.int32(0)
-    talk = Talk(begun=zeros, told=zeros, waits=zeros.astype(bool), idle=zero, busy=zero)
+    talk = Talk(begun=zeros, told=zeros, waits=zeros.astype(bool), heard=zeros, idle=zero, busy=zero)
     return Fixed(params, bank, queue, jnp.concatenate([keys, keys[:1]])), (slots, talk)
 
   def _gone_on(self, fixed: Fixed, moving: tuple[Slots, Talk]) -> tuple[tuple[Slots, Talk], View]:
@@ -242,7 +250,9 @@ class Conversation:
     end = count + 1
     long = end - talk.begun[sequence] >= self._turns.turn_tokens
     long |= end >= self._decoding.max_tokens
-    due = live & ~held & ~reading & (self._decoding.is_eos(tokens) | long)
+    heard, ended = self._decoding.follow(talk.heard[sequence], tokens)
+    heard = jnp.where(reading | ended, 0, heard)  # strings are those of one turn
+    due = live & ~held & ~reading & (ended | long)
     # Nothing ends here: it is the host that says so.
     slots, _ = queues.advance(
         params, self._model, queue._replace(budgets=queue.budgets + 1), slots, (tokens, logprobs),
@@ -250,7 +260,9 @@ class Conversation:
         held=held,
     )
     return slots, talk._replace(
-        waits=talk.waits.at[sequence].max(due), idle=talk.idle + (live & held).sum(dtype=jnp.int32),
+        waits=talk.waits.at[sequence].max(due),
+        heard=talk.heard.at[sequence].set(jnp.where(held, talk.heard[sequence], heard)),
+        idle=talk.idle + (live & held).sum(dtype=jnp.int32),
         busy=talk.busy + (live & ~held).sum(dtype=jnp.int32),
     )
 
@@ -309,7 +321,7 @@ class Book:
     tokens = view.actions[slot, : view.lengths[slot]]
     return Said(
         sequence, int(self._turn[sequence]), tokens, is_cut=tokens[-1] not in decoding.eos_ids,
-        room=self._columns - end,
+        is_full=len(tokens) == view.actions.shape[1] or end == self._columns,
     )
 
   def told(self, answers: Sequence[Answer], num_slots: int) -> tuple[np.ndarray, ...]:
@@ -332,16 +344,17 @@ class Book:
 
   def _enter(self, answer: Answer) -> bool:
     """What one answer says of its episode; whether that is over."""
-    row, end, ended = answer.sequence, self._ends.pop(answer.sequence), answer.ended
+    row, end = answer.sequence, self._ends.pop(answer.sequence)
+    stops = answer.ended or answer.stops
     if not answer.goes_on:
       self._closes[row, end - 1], self._rewards[row, end - 1] = True, answer.reward
       self._understood[row, end - 1], self._anchors[row, end - 1] = answer.understood, answer.anchor
       self._turn[row] += 1
-      ended |= self._turn[row] >= self._max_turns
+      stops |= bool(self._turn[row] >= self._max_turns)
     for name, value in answer.info.items():
       self._info[name][row] = value
     behind = end + len(answer.tokens)
-    finished = ended or behind >= self._columns  # one more token, of an action, has to fit
+    finished = stops or behind >= self._columns  # one more token, of an action, has to fit
     self._truncated[row] = finished and not answer.ended
     if not finished:
       self._heard[row, end:behind] = True

@@ -41,7 +41,7 @@ class Hosted:
         for row in range(GROUP_SIZE * len(PROBLEMS['prompts']))
     ]
     self._turn_tokens, self._chance, self._made = turn_tokens, chance, []
-    self.most = 0
+    self.most, self.ended = 0, []
 
   def say(self, said):
     action = np.zeros(self._turn_tokens, np.int32)
@@ -52,8 +52,12 @@ class Hosted:
     self._states[said.sequence] = reply.state
     self._made.append(Answer(
         said.sequence, reply.observation[: reply.length], float(reply.reward), bool(reply.ended),
-        bool(reply.understood), {'success': float(reply.info['success'])}, int(IDENTIFY(state)),
+        understood=bool(reply.understood), info={'success': float(reply.info['success'])},
+        anchor=int(IDENTIFY(state)),
     ))
+
+  def over(self, sequence):
+    self.ended.append(sequence)
 
   def answers(self, *, wait):
     self.most = max(self.most, len(self._made))
@@ -99,7 +103,8 @@ def test_rows_are_those_of_the_compiled_loop_to_the_bit(turns):
 
 @pytest.mark.parametrize('seed', range(3))
 def test_what_is_said_does_not_depend_on_when_answers_come(seed):
-  at_once, _, _ = on_host(Turns(2, 9))
+  at_once, _, world = on_host(Turns(2, 9))
+  assert sorted(world.ended) == list(range(GROUP_SIZE * len(PROBLEMS['prompts'])))
   late, tally, world = on_host(Turns(2, 9), random.Random(seed))
   assert world.most > 1 and tally.waiting_share > 0, 'nothing was late: no test'
   for name in at_once:
