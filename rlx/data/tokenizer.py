@@ -193,13 +193,14 @@ class Tokenizer:
         append(i, piece, whole[len(known) :])
     return list(zip(ids, masks, strict=True))
 
-  def encode_answers(self, answers: Sequence[str], *, role: str) -> list[int]:
-    """The tokens that a chat template writes behind the end token of the assistant's turn: answers to it, and
-    the beginning of its next turn. What was said before is not looked at, and not tokenised again.
+  def encode_answers(self, answers: Sequence[str], *, role: str, ended: bool) -> list[int]:
+    """The tokens that a chat template writes behind a turn of the assistant's: answers to it, and the
+    beginning of its next turn. What was said before is not looked at, and not tokenised again.
 
     Args:
       answers: texts; names of special tokens in them are text.
       role: of the messages that they are, 'tool' or 'user'.
+      ended: whether the turn has its end token; otherwise that stands in front.
     Raises:
       ValueError: there is no chat template, it refuses messages of the role, or it writes the beginning of a
         conversation differently when more follows.
@@ -208,14 +209,15 @@ class Tokenizer:
     marked, literals = self._mark([*said, *({'role': role, 'content': text} for text in answers)])
     before, _ = self._render(said, generation_prompt=False, left_open=False)
     whole, _ = self._render(marked, generation_prompt=True, left_open=False)
-    end = self._end_of_turn(before, before.rfind(_PROBE), len(before))
+    said_until = before.rfind(_PROBE) + len(_PROBE)
+    end = self._end_of_turn(before, said_until, len(before))
     if not (self._ends_separate and whole.startswith(before[:end])):
       raise ValueError(
           f'the chat template of {self.name} writes a turn of the assistant differently when something '
           f'follows, so that messages of the role {role!r} cannot be appended; take a template that leaves '
           'earlier turns as they are'
       )
-    return self.encode_pieces([_cut(whole[end:], False, literals)])[0][0]
+    return self.encode_pieces([_cut(whole[end if ended else said_until :], False, literals)])[0][0]
 
   def encode_between(self, before: str, text: str, after: str) -> list[int]:
     """The tokens of a text that stands between two others, behind something; only in the text itself names of

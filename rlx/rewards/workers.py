@@ -195,6 +195,7 @@ class Sessions:
     self._lock = threading.Lock()
     self._keeper = _Keeper(self._setup)
     self._closed = False
+    self._alive: set[Session] = set()
 
   def start(self) -> 'Session':
     """A worker of one's own. Raises `RuntimeError` if none can be started, `CancelledError` if closed."""
@@ -207,7 +208,9 @@ class Sessions:
           if not self._keeper.is_alive():
             self._keeper.close()
             self._keeper = _Keeper(self._setup)
-          return Session(self._keeper.start())
+          session = Session(self._keeper.start(), self._alive.discard)
+          self._alive.add(session)
+          return session
         except OSError as error:
           problem = error
     raise RuntimeError(f'a worker process cannot be started: {problem!r}')
@@ -216,6 +219,10 @@ class Sessions:
     """Kills all workers. Closing again is nothing."""
     with self._lock:
       self._closed = True
+      alive = [*self._alive]
+    for session in alive:
+      session.stop()
+    with self._lock:
       self._keeper.close()
 
   def __enter__(self) -> 'Sessions':
@@ -228,8 +235,15 @@ class Sessions:
 class Session:
   """A worker of one's own, for one thread at a time."""
 
-  def __init__(self, worker: '_Worker'):
+  def __init__(self, worker: '_Worker', gone: Callable[['Session'], None]):
+    """Made by `Sessions.start`.
+
+    Args:
+      worker: its process.
+      gone: is told when that is stopped.
+    """
     self._worker: _Worker | None = worker
+    self._gone = gone
 
   @property
   def is_alive(self) -> bool:
@@ -250,6 +264,7 @@ class Session:
   def stop(self) -> str:
     """Kills it, if it lives; returns in words how it had ended."""
     worker, self._worker = self._worker, None
+    self._gone(self)
     return worker.stop() if worker is not None else ''
 
 

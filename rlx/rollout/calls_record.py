@@ -99,7 +99,6 @@ class Record:
   def put(self, entry: Entry) -> None:
     """Writes a call with its result."""
     with self._lock:
-      self._found[entry.place] = entry
       self._write(entry._asdict())
 
   def close(self) -> None:

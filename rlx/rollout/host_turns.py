@@ -156,6 +156,7 @@ class Table:
   """Where episodes of a data set meet their tools: programs, a desk, and the words between them.
 
   Attributes:
+    box: what may be called.
     timings: what the clock said of the episodes that were sampled last.
   """
 
@@ -175,7 +176,7 @@ class Table:
       ConfigError: as `episodes`.
     """
     _check(task, policy, box, turn_tokens)
-    self._task, self._box, self._group_size = task, box, group_size
+    self._task, self.box, self._group_size = task, box, group_size
     self._policy, self._decoding = policy.model, policy.decoding
     self._conversation = Conversation(
         policy.model, policy.decoding, Turns(turn_tokens, 1, READ_TOKENS), group_size=group_size,
@@ -214,7 +215,7 @@ class Table:
     here = sharding.make_mesh(data=1, fsdp=1, tensor=1)
     place = jax.sharding.NamedSharding(here, jax.sharding.PartitionSpec())
     params, asked, key = jax.device_put((params, problems, key), place)
-    words = Words(self._task, self._decoding, self._box, self._desk, seats)
+    words = Words(self._task, self._decoding, self.box, self._desk, seats)
     with jax.set_mesh(here):
       rows = self._conversation.sample(
           params, asked['prompts'], asked['prompt_lengths'], key, words, max_turns=max_turns
@@ -226,7 +227,7 @@ class Table:
 
   def shapes(self, params: Any, problems: Batch, key: Key) -> Batch:
     """Rows of the shapes of `sample`; only ever traced."""
-    prompts = jnp.pad(problems['prompts'], ((0, 0), (0, self._box.reset_tokens)))
+    prompts = jnp.pad(problems['prompts'], ((0, 0), (0, self.box.reset_tokens)))
     problems = {**problems, 'prompts': prompts}
     rows = self._conversation.shapes(params, prompts, problems['prompt_lengths'], key, ())
     rows = {**columns_of(problems, self._group_size), **rows}
@@ -239,16 +240,16 @@ class Table:
     seats = []
     for number in range(len(rows) * self._group_size):
       row = {name: values[number // self._group_size] for name, values in columns.items()}
-      seats.append(Seat(number, row, self._box.world_of(row)))
+      seats.append(Seat(number, row, self.box.world_of(row)))
     return seats
 
   def _with_resets(self, problems: Batch, seats: Sequence[Seat]) -> Batch:
     """The problems with what `reset` says of each at the end of its prompt."""
-    if not self._box.reset_tokens:
+    if not self.box.reset_tokens:
       return problems
     firsts = seats[:: self._group_size]
     begun = [self._desk.submit(self._desk.begin, one.sequence, one.columns, one.world) for one in firsts]
-    room = problems['prompts'].shape[1] + self._box.reset_tokens
+    room = problems['prompts'].shape[1] + self.box.reset_tokens
     prompts = np.full((len(firsts), room), self._decoding.pad_id, np.int32)
     lengths = np.zeros(len(firsts), np.int32)
     for place, (row, future) in enumerate(zip(np.asarray(problems['rows']), begun, strict=True)):
@@ -260,7 +261,7 @@ class Table:
       if len(ids) > room:
         raise ConfigError(
             f'row {row}: what reset() says makes its prompt {len(ids)} tokens long, of {room} at most; raise '
-            f'reset_tokens={self._box.reset_tokens}'
+            f'reset_tokens={self.box.reset_tokens}'
         )
       prompts[place, : len(ids)], lengths[place] = ids, len(ids)
     return {**problems, 'prompts': jnp.asarray(prompts), 'prompt_lengths': jnp.asarray(lengths)}
@@ -270,10 +271,10 @@ class Table:
     rows = {name: x for name, x in rows.items() if name not in _UNKNOWN}
     told = tools if none is None else dict.fromkeys(tools, none)
     rows |= told
-    if self._box.worlds:
+    if self.box.worlds:
       scored = ~lost if none is None else none == 0
       rows |= {'scored': scored, 'tools/worlds_lost': (~scored).astype(np.float32)}
-    if self._box.rewards:
+    if self.box.rewards:
       rows['rewards'] = rewards if none is None else none
     return rows
 
@@ -353,9 +354,8 @@ class Words:
     tokenizer, box = self._task.tokenizer, self._box
     if not self._task.conversational:
       return [token for text in texts for token in tokenizer.encode_between(box.before, text, box.after)]
-    # Of a turn that was cut, the template's end token, which the policy did not say.
-    end = [tokenizer.turn_eos_ids[-1]] if said.is_cut else []
-    return [*end, *tokenizer.encode_answers(texts, role=box.role)]
+    # A turn that was cut gets its end token, which the policy did not say.
+    return tokenizer.encode_answers(texts, role=box.role, ended=not said.is_cut)
 
   def _cut(self, sequence: int, result: Result) -> str:
     """What is read of a result."""
@@ -392,5 +392,5 @@ def _check(task: Any, policy: Speaker, box: Toolbox, turn_tokens: int) -> None:
         f'turn_tokens={turn_tokens}, decoding.max_tokens={room}: a turn has at least 1 token and at most the '
         'room of the episode; lower turn_tokens or raise max_tokens'
     )
-  if task.conversational:
-    task.tokenizer.encode_answers([_TRIAL], role=box.role)  # raises where a template cannot be continued
+  if task.conversational:  # raises where the template cannot be continued
+    task.tokenizer.encode_answers([_TRIAL], role=box.role, ended=True)

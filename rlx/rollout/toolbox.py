@@ -181,6 +181,7 @@ class Seat:
     session: the process of its world, if it has one now.
     made: `(tool, arguments, seed, text)` of the calls that reached its world.
     lived: how many of these the world of the session has seen; -1 before it was begun.
+    is_noted: the record says what its world is begun with.
   """
 
   sequence: int
@@ -193,6 +194,12 @@ class Seat:
   session: Session | None = None
   made: list[tuple] = dataclasses.field(default_factory=list)
   lived: int = -1
+  is_noted: bool = False
+
+
+def seed_of(digest: str, place: Place) -> str:
+  """What `random` is seeded with for a call."""
+  return f'{digest}/{"/".join(map(str, place))}'
 
 
 class Lost(Exception):
@@ -258,7 +265,7 @@ class Desk:
     trial.stop()
     if kind != 'ok':
       self.close()
-      raise ConfigError(f'a world does not start ({kind}): {words}')
+      raise ConfigError(f'a tool or a world does not start ({kind}): {words}')
 
   def submit(self, function: Callable, *arguments: Any) -> Future:
     """Runs one of the functions below in a thread."""
@@ -334,9 +341,10 @@ class Desk:
       arguments = tool.arguments(call.arguments)
     except ArgumentError as error:
       return Result(f'Error: {error}.', 'arguments')
+    if tool.is_method:
+      self._note_world(seat)
     digest = digest_of(tool.name, arguments)
-    entry = self._record.take(place, digest)
-    seed = f'{digest}/{"/".join(map(str, place))}'
+    entry, seed = self._record.take(place, digest), seed_of(digest, place)
     if entry is None:
       entry = self._made(seat, place, tool, arguments, digest, seed)
       if entry is None:
@@ -352,19 +360,32 @@ class Desk:
     """A call that is made now; None where its world is lost."""
     self._record.begin(place)
     try:
-      if tool.is_method:
-        self._live(seat)
-        kind, value = self._ask(seat.session, ('method', tool.name, arguments, seed))
-        seat.lived += kind not in ('timeout', 'died')
-      else:
-        kind, value = self._call(('call', tool.name, arguments, seed))
+      kind, text = self.make(seat, tool.name, arguments, tool.is_method, seed)
     except Lost as error:
       return self._lose(seat, error)
-    failed = '' if kind == 'ok' else kind
-    text = value if kind == 'ok' else f'Error: {value}.'
-    return Entry(place, tool.name, arguments, digest, failed, text, seat.world if tool.is_method else '')
+    return Entry(place, tool.name, arguments, digest, kind, text, seat.world if tool.is_method else '')
+
+  def make(self, seat: Seat, tool: str, arguments: dict, is_method: bool, seed: str) -> tuple[str, str]:
+    """Makes a call, whatever the record says; how it failed, or '', and the words. Raises `Lost`."""
+    if is_method:
+      self._live(seat)
+      kind, value = self._ask(seat.session, ('method', tool, arguments, seed))
+      seat.lived += kind not in ('timeout', 'died')
+    else:
+      kind, value = self._call(('call', tool, arguments, seed))
+    return ('', value) if kind == 'ok' else (kind, f'Error: {value}.')
+
+  def _note_world(self, seat: Seat) -> None:
+    """Records what the world of an episode is begun with, once."""
+    if seat.is_noted:
+      return
+    seat.is_noted = True
+    place, digest = (seat.sequence, RESET_TURN, 1), digest_of(kinds.RESET, seat.columns)
+    if self._record.take(place, digest) is None:
+      self._record.put(Entry(place, kinds.RESET, dict(seat.columns), digest, '', None, seat.world))
 
   def _reward(self, seat: Seat) -> float:
+    self._note_world(seat)
     place, digest = (seat.sequence, REWARD_TURN, 0), digest_of(kinds.REWARD, [made[:2] for made in seat.made])
     if (entry := self._record.take(place, digest)) is not None:
       return entry.value

@@ -2,7 +2,8 @@
 
 A request and its reply are pickled tuples. Requests are `('call', name, arguments, seed)` of a function,
 `('begin', world, columns, seed)`, which begins a world in place of the one before, `('method', name,
-arguments, seed)` and `('reward',)` of that world, and `('try',)`, which makes each world once. A reply is
+arguments, seed)` and `('reward',)` of that world, and `('try',)`, which makes each world once, and calls its
+`_trial()` or the `trial` of a function, where there is one: it raises where it cannot work here. A reply is
 `('ok', value)`, of a tool its text, or `('raised', words)`.
 
 Python's `random` is seeded by the caller before each call, so that a tool that draws from it draws the same
@@ -10,6 +11,7 @@ when it is called again. Workers import this module: no jax.
 """
 
 from collections.abc import Callable, Mapping
+import functools
 import math
 import pickle
 import random
@@ -46,7 +48,14 @@ def prepare(setup: Setup) -> Handler:
 def _answer(setup: Setup, space: dict[str, Any], kind: str, *rest: Any) -> Any:
   if kind == 'try':
     for make in setup.worlds.values():
-      make()
+      world = make()
+      if hasattr(world, '_trial'):
+        world._trial()
+    for one in setup.functions.values():
+      bound = one.keywords if isinstance(one, functools.partial) else {}
+      plain = one.func if isinstance(one, functools.partial) else one
+      if hasattr(plain, 'trial'):
+        plain.trial(**bound)
     return None
   if kind == 'reward':
     reward = float(getattr(space['world'], REWARD)())
