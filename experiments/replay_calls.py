@@ -11,7 +11,7 @@ def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
   parser = Parser(
       prog='rlx replay-calls',
-      description='Makes the calls of tools that a run has recorded again, and says which answers are others. '
+      description='Makes the recorded calls of tools of a run again, and says which answers are others. '
       'A digest that is not that of its call stops it.',
   )
   parser.add_argument('workdir', metavar='WORKDIR', help='of the run; nothing in it is changed')
