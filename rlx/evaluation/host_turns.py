@@ -19,7 +19,7 @@ from rlx.types import Models, World
 _NO_CHANCE_SEED = 0
 
 
-def rewarded(
+def rewarded_episodes(
     task: Dataset, policy: Speaker, toolbox: Toolbox, reward: HostReward, transcripts: int, *, problems: int,
     num_slots: int, turn_tokens: int, max_turns: int, accuracy: str,
 ) -> HostEvaluation:
@@ -37,7 +37,7 @@ def rewarded(
     max_turns: the most turns of an episode.
     accuracy: name of the reward function whose mean is `accuracy`.
   Returns:
-    The evaluation; its metrics are those of `text.rewarded` and what `episodes` tells of tools.
+    The evaluation; its metrics are those of `text.rewarded` and what `judged_episodes` tells of tools.
   Raises:
     ValueError: there is no such function, or there are fewer held-out rows.
   """
@@ -53,7 +53,7 @@ def rewarded(
   return HostEvaluation(ask=ask, read=read, host=table)
 
 
-def episodes(
+def judged_episodes(
     task: Dataset, policy: Speaker, toolbox: Toolbox, transcripts: int, *, problems: int, num_slots: int,
     turn_tokens: int, max_turns: int,
 ) -> HostEvaluation:
@@ -61,7 +61,7 @@ def episodes(
 
   Args:
     task: the data set.
-    policy: as for `rewarded`, like all that follows.
+    policy: as for `rewarded_episodes`, like all that follows.
     toolbox: its worlds have rewards.
     transcripts: how many are handed back.
     problems: how many held-out rows are asked.
@@ -76,7 +76,7 @@ def episodes(
   """
   if not toolbox.rewards:
     raise ConfigError(
-        "the toolbox has no world with get_reward(); take evals.<name>.name='host_turns.rewarded'"
+        "the toolbox has no world with get_reward(); take evals.<name>.name='host_turns.rewarded_episodes'"
     )
   table = _table(task, policy, toolbox, num_slots, turn_tokens)
   asked, ask = _asked(table, task, problems, max_turns)

@@ -83,7 +83,7 @@ def episodes(
   )
 
 
-def solutions(
+def marked_solutions(
     task: Dataset, policy: Speaker, toolbox: Toolbox, *, batch_size: int, marks: str
 ) -> StatefulRollout:
   """Draws training problems with their solutions as the actions, but for what tools write into them.

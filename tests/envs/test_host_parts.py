@@ -65,7 +65,7 @@ SUMS = {
 }
 NO_SUMS = (
     '', '1/0', '2**99999', '10**200*10**200*9**999*9**999', '9' * 2000, '().__class__', 'abs(-1)', '"a"*3',
-    '[1]', '1 if 2 else 3', 'x', '(-8)**.5', '1e308*10', 'True+1', '1<2', '(' * 300, '1;2', '2**2**2**2**2**2',
+    '[1]', '1 if 2 else 3', 'x', '(-8)**.5', '1e308*10', 'True+1', '1<2', '(' * 300, '1;2', '2**2**2**2**2',
 )
 
 
@@ -125,7 +125,7 @@ HOSTILE = {  # cell -> what must not be in the answer
     'processes': 'import os; print("reached" if sum(x.isdigit() for x in os.listdir("/proc")) > 4 else "")',
     'kill': f'import os; os.kill({os.getpid()}, 0); print("reached")',
     'tracing': 'import ctypes; print("reached" if ctypes.CDLL(None).ptrace(16, 1, 0, 0) == 0 else "")',
-    'mount': 'import ctypes; print("reached" * (ctypes.CDLL(None).mount(b"x", b"/tmp", b"tmpfs", 0, 0) == 0))',
+    'mount': 'import ctypes\nprint("reached" * (not ctypes.CDLL(None).mount(b"x", b"/tmp", b"tmpfs", 0, 0)))',
     'packages': 'import numpy; print("reached")',
     'root': 'import os; os.setuid(0); print("reached")' if os.getuid() == 0 else 'print(1)',
 }
@@ -209,8 +209,8 @@ def test_a_missing_package_is_one_line(monkeypatch, tmp_path):
 
 def test_pages_are_read_links_followed_and_forms_filled_in(tmp_path):
   (tmp_path / 'start.html').write_text(
-      '<head><title>no</title></head><h1>Shop</h1><p>See the <a href="item.html#top">pen &amp; ink</a><script>'
-      'alert(1)</script><form action="done.html">Name <input name="who"><input type="hidden" name="x">'
+      '<head><title>no</title></head><h1>Shop</h1><p>See the <a href="item.html#top">pen &amp; ink</a>'
+      '<script>alert(1)</script><form action="done.html">Name <input name="who">'
   )
   (tmp_path / 'item.html').write_text(
       '<p>A pen. <a href="/start.html">back</a> <a href="../secret.html">out</a>'

@@ -20,7 +20,7 @@ from rlx.errors import ConfigError
 from rlx.experiments.data import FOLDER
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
-from rlx.rollout.host_turns import Table, Words, episodes, solutions
+from rlx.rollout.host_turns import Table, Words, episodes, marked_solutions
 from rlx.rollout.toolbox import Desk, toolbox
 from rlx.types import check
 
@@ -222,7 +222,7 @@ def test_solutions_are_cut_where_sampling_cuts_and_results_are_read():
   policy = Speaker(
       model=MODEL, decoding=Decoding(**{**vars(DECODING), 'max_tokens': 200}), scoring=POLICY.scoring
   )
-  rollout = solutions(PROBLEMS, policy, made, batch_size=4, marks=r'(<<[^<>=]*=)([^<>]*>>)')
+  rollout = marked_solutions(PROBLEMS, policy, made, batch_size=4, marks=r'(<<[^<>=]*=)([^<>]*>>)')
   world = {**rollout.begin(KEY), 'data': rollout.data}
   rows, _ = jax.device_get(rollout.draw({}, world, KEY))
   for row in range(4):
@@ -234,7 +234,7 @@ def test_solutions_are_cut_where_sampling_cuts_and_results_are_read():
     wanted = [i for one in results for i in PROBLEMS.tokenizer.encode_between('', one, '>>')]
     assert rows['tokens'][row][heard].tolist() == wanted and rows['turns'][row].max() == len(results)
   with pytest.raises(ConfigError, match='none of the'):
-    solutions(PROBLEMS, policy, made, batch_size=4, marks='(<<<)(>>>)')
+    marked_solutions(PROBLEMS, policy, made, batch_size=4, marks='(<<<)(>>>)')
 
 
 # --- what is refused

@@ -39,7 +39,7 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
   config.sft.toolbox = config.toolbox
   config.decoding.stop = ('=',)
   config.sft.rollout = {
-      'name': 'host_turns.solutions', 'batch_size': 32, 'marks': r'(<<[^<>=]*=)([^<>]*>>)'
+      'name': 'host_turns.marked_solutions', 'batch_size': 32, 'marks': r'(<<[^<>=]*=)([^<>]*>>)'
   }
   config.rollout = {
       'name': 'host_turns.episodes',
@@ -50,7 +50,7 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
       'max_turns': {'name': 'controllers.schedules.constant', 'value': TURNS['max_turns']},
   }
   config.evals.held_out = {
-      **config.evals.held_out, 'name': 'host_turns.rewarded', 'num_slots': 16, **TURNS
+      **config.evals.held_out, 'name': 'host_turns.rewarded_episodes', 'num_slots': 16, **TURNS
   }
   if smoke:
     config.rollout.update(batch_size=16, num_slots=8)
