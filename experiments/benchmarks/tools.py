@@ -1,4 +1,4 @@
-"""What tools in Python cost: calls that take long, the host beside the compiled loop, sessions beside programs.
+"""What tools in Python cost: calls that take long, the host beside the device, sessions beside programs.
 
     python -m rlx.experiments.benchmarks.tools
 
@@ -8,8 +8,8 @@
   driven from the host, where answers are there at once.
 - *sessions*: 256 Python sessions that run a cell, beside as many programs in the sandbox.
 
-Seconds of the wall, the median of the rounds; the sides are interleaved. The model is a random decoder of 1.1
-million parameters.
+The median of the rounds; the sides are interleaved. Seconds are those of the wall, of *engines* CPU-seconds
+of the process. The model is a random decoder of 1.1 million parameters.
 """
 
 import argparse
@@ -50,20 +50,21 @@ def main() -> None:
   arguments = parser.parse_args()
   kinds = {'calls': calls, 'engines': engines, 'sessions': lambda: sessions(arguments.tier)}
   for name in arguments.only.split(','):
-    seconds = interleaved(kinds[name](), arguments.rounds)
+    clock = time.process_time if name == 'engines' else time.monotonic
+    seconds = interleaved(kinds[name](), arguments.rounds, clock)
     print(name, *(f'{side} {x:.2f} s' for side, x in seconds.items()), sep='   ')
     first, *others = seconds.values()
     print('  each beside the first:', *(f'{x / first:.2f}' for x in others))
 
 
-def interleaved(sides: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+def interleaved(sides: dict[str, Callable[[], None]], rounds: int, clock: Callable) -> dict[str, float]:
   """Seconds of each side, the median; the first round of all compiles and does not count."""
   seconds: dict[str, list[float]] = {name: [] for name in sides}
   for _ in range(rounds + 1):
     for name, side in sides.items():
-      began = time.monotonic()
+      began = clock()
       side()
-      seconds[name].append(time.monotonic() - began)
+      seconds[name].append(clock() - began)
   return {name: statistics.median(x[1:]) for name, x in seconds.items()}
 
 
@@ -104,8 +105,8 @@ def calls() -> dict[str, Callable[[], None]]:
   """Calls that take nothing, 50 ms, and 50 ms one after the other."""
   rows = dataset(
       directory=f'{FOLDER}/tiny_model', train=f'{FOLDER}/word_problems_train.jsonl', held_out='',
-      columns={'prompt': '{question}'}, chat=False, system='', max_prompt_tokens=256, max_completion_tokens=256,
-      malformed='strict',
+      columns={'prompt': '{question}'}, chat=False, system='', max_prompt_tokens=256,
+      max_completion_tokens=256, malformed='strict',
   )
   model, room = decoder(rows.vocab_size), TURNS * (TOKENS + 4)
   params, key = model.init(jax.random.key(0)), jax.random.key(1)
