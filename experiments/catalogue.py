@@ -14,8 +14,9 @@ from rlx.names import PACKAGES, modules
 # Section -> what its functions return, by the annotation.
 KINDS = {
     'models': ('Model', 'LanguageModel', 'Network', 'Policy', 'GreedyPolicy', 'Recurrent'),
-    'rollout': ('StatefulRollout',), 'reward': ('Annotate', 'HostReward'), 'stop': ('StopRule',),
-    'evals': ('Evaluation',), 'optimizer': ('optax.GradientTransformation',),
+    'rollout': ('StatefulRollout', 'HostRollout'), 'reward': ('Annotate', 'HostReward'),
+    'stop': ('StopRule',), 'evals': ('Evaluation', 'HostEvaluation'),
+    'optimizer': ('optax.GradientTransformation',),
     'task': ('Task', 'TurnTask', 'Dataset', 'Streamed'), 'env': ('Environment',), 'data': ('Batch',),
 }
 PARTS = {

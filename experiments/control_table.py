@@ -16,7 +16,7 @@ import numpy as np
 
 from rlx import config as configs
 from rlx.evaluation import aggregates
-from rlx.run import states, train
+from rlx.run import examining, states
 from rlx.run.build import build
 from rlx.run.stages import Run
 
@@ -70,7 +70,7 @@ def last_returns(run: Run) -> tuple[np.ndarray, float, int]:
         env_steps += float(metrics['env/steps'][0].sum()) if 'env/steps' in metrics else 0.0
       models, num_steps = state.models, num_steps + stage.num_steps
     episodes = next(exam for exam in run.evals if exam.name == 'episodes')
-    asked = train.make_ask(run, run.stages[-1], episodes)(state.models, state.world, {})
+    asked = examining.make_ask(run, run.stages[-1], episodes)(state.models, state.world, {})
   return np.asarray(asked['return']), env_steps, num_steps
 
 

@@ -38,7 +38,7 @@ from rlx.experiments.commands import (
 # Modules of experiments/, whose first line says what they do.
 COMMANDS = (
     'init-model', 'generate', 'evaluate', 'play', 'report', 'export', 'make-dataset', 'launch', 'sweep',
-    'compare', 'reproduce', 'replay', 'list', 'show',
+    'compare', 'reproduce', 'replay', 'replay-calls', 'list', 'show',
 )
 WITHOUT_JAX = ('launch', 'list', 'show')
 # What the system says of paths that cannot be read or written.
@@ -91,6 +91,7 @@ def _silence(stream) -> None:
 def _command(argv: list[str]) -> int:
   """Dispatches; a line that begins with an option trains."""
   name, rest = (argv[0], argv[1:]) if argv and not argv[0].startswith('-') else ('train', argv)
+  name = name.replace('_', '-')  # as modules are written
   if name == 'train':
     return _train(rest)
   if name not in COMMANDS:

@@ -29,6 +29,7 @@ from rlx.types import (
   NO_MODELS,
   Annotate,
   Batch,
+  HostRollout,
   Key,
   Metrics,
   Models,
@@ -89,6 +90,8 @@ def make_learners_step(
       of its own.
   """
   play = stateful(rollout)
+  if isinstance(play, HostRollout):
+    raise ValueError('several learners share no rollout with tools in Python; train one model there')
 
   def sample(state: State, data: Any = None, frozen: Models = NO_MODELS) -> tuple[Rows, World]:
     own = state.replace(world=state.world[PLAY])

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from rlx.types import Algorithm, Key, Models, StatefulRollout, World
+from rlx.types import Algorithm, HostRollout, Key, Models, StatefulRollout, World
 
 _HIDDEN = ' (by its own name)'  # what a role hides is kept under this, for parts that know nothing of roles
 
@@ -91,7 +91,10 @@ def rollout(view: View, rollout):
   def warm_up(models: Models, world: World, key: Key) -> World:
     return rollout.warm_up(view(models), world, key)
 
-  return dataclasses.replace(rollout, draw=draw, warm_up=warm_up)
+  seen = dataclasses.replace(rollout, draw=draw, warm_up=warm_up)
+  if isinstance(seen, HostRollout):
+    return dataclasses.replace(seen, shapes=_seeing(view, seen.shapes))
+  return seen
 
 
 def _track(track, roles: Mapping[str, str]):

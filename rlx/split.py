@@ -1,6 +1,7 @@
 """A train step that leaves the device: `sample | reward | learn`, cut where its rows do.
 
-A reward in Python is on the host, between two compiled halves. Sampling can be ahead of learning by a number
+A reward in Python is on the host, between two compiled halves; so is a rollout with tools in Python, which
+calls programs of its own. Sampling can be ahead of learning by a number
 of updates, its *lag*, so that the device samples while the host scores, or, on a mesh of its own, while other
 devices learn. Nothing is in flight behind a call: it begins with the newest weights, and ends when all that
 was sampled has been learnt from.
@@ -18,8 +19,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlx import processes, sharding
-from rlx.step import Step
-from rlx.types import NO_MODELS, Batch, Metrics, Models, Rows, State, StatefulRollout, World, keep_world
+from rlx.step import Step, sampled
+from rlx.types import (
+  NO_MODELS,
+  Batch,
+  HostRollout,
+  Metrics,
+  Models,
+  Rows,
+  State,
+  StatefulRollout,
+  World,
+  keep_world,
+)
 
 
 class SplitStep:
@@ -47,7 +59,13 @@ class SplitStep:
     _check(step.rollout, lag, sampling)
     self.seconds = 0.0
     self._step, self._lag, self._on_host, self._sampling, self._axes = step, lag, on_host, sampling, axes
-    self._sample = sharding.InPlace(self._versioned, lambda places: (None, places.world))
+    is_here = isinstance(step.rollout, HostRollout)
+    if is_here and sampling is not None:
+      raise ValueError(
+          'sampling.mesh: a rollout with tools in Python samples on the first device; take it away'
+      )
+    sample = sharding.InPlace(self._versioned, lambda places: (None, places.world))
+    self._sample = self._on_the_host if is_here else sample
     self._score = jax.jit(step.scored)
     self._annotate = jax.jit(step.annotate)
     self._learn = sharding.InPlace(step.learn, lambda places: (places, None), donate_argnums=0)
@@ -100,14 +118,30 @@ class SplitStep:
 
   def trace(self, state: State, data: Any, frozen: Models) -> list:
     """The compiled pieces, traced on abstract values, as if all were on one mesh."""
-    sample = self._sample.trace(state, state.step, data, frozen)
-    rows, _ = jax.eval_shape(self._versioned, state, state.step, data, frozen)
-    rows = jax.eval_shape(self._step.scored, state, rows, frozen)
-    return [sample, self._learn.trace(state, rows, data, frozen)]
+    rollout = self._step.rollout
+    if isinstance(rollout, HostRollout):
+      draw = functools.partial(sampled, rollout.traceable)
+      rows, _ = jax.eval_shape(functools.partial(self._with_versions, draw), state, state.step, data, frozen)
+    else:
+      rows, _ = jax.eval_shape(self._versioned, state, state.step, data, frozen)
+    scored = jax.eval_shape(self._step.scored, state, rows, frozen)
+    learn = self._learn.trace(state, scored, data, frozen)
+    if isinstance(rollout, HostRollout):  # its programs are its own affair
+      return [learn]
+    return [self._sample.trace(state, state.step, data, frozen), learn]
 
   def _versioned(self, state: State, version: jax.Array, data: Any, frozen: Models) -> tuple[Rows, World]:
     """What the rollout draws; rows of tokens with the train step of the weights that drew them."""
-    rows, world = self._step.sample(state, data, frozen)
+    return self._with_versions(self._step.sample, state, version, data, frozen)
+
+  def _on_the_host(self, state: State, version: jax.Array, data: Any, frozen: Models) -> tuple[Rows, World]:
+    """`_versioned` of a rollout that is Python; the world stays where it was."""
+    rows, world = self._versioned(state, version, data, frozen)
+    stay = lambda new, old: jax.device_put(new, old.sharding)
+    return rows, jax.tree.map(stay, world, state.world)
+
+  def _with_versions(self, sample: Callable, state, version, data, frozen) -> tuple[Rows, World]:
+    rows, world = sample(state, data, frozen)
     return (_each_batch(functools.partial(_with_version, version), rows) if self._lag else rows), world
 
   def _scored(self, state: State, rows: Rows, frozen: Models) -> Rows:

@@ -21,6 +21,7 @@ from rlx.types import (
   Algorithm,
   Annotate,
   Batch,
+  HostRollout,
   Key,
   Metrics,
   Models,
@@ -195,7 +196,10 @@ def sampled(
     frozen: models that are in no state.
   """
   world = state.world if data is None else {**state.world, 'data': data}
-  rows, world = rollout({**frozen, **state.models}, world, keys_of(state)[0])
+  models, key = {**frozen, **state.models}, keys_of(state)[0]
+  if isinstance(rollout, HostRollout):
+    return rollout(models, {**world, 'at_step': state.step}, key)
+  rows, world = rollout(models, world, key)
   return sharding.shard_rows(rows), world
 
 

@@ -9,7 +9,7 @@ the framework: `step.py` composes the five functions, `algorithms/` fills them i
 from collections.abc import Callable, Mapping
 import dataclasses
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import flax.struct
 import jax
@@ -106,6 +106,49 @@ class StatefulRollout:
 
   def __call__(self, models: Models, world: World, key: Key) -> tuple[Batch, World]:
     return self.draw(models, world, key)
+
+
+class OnTheHost(Protocol):
+  """What of a rollout is Python, with processes and files of its own."""
+
+  timings: Mapping[str, float]  # what the clock said of the rows that were drawn last
+
+  def keep_in(self, folder: Any) -> None:
+    """What a run has to remember is kept in this folder, from the next rows on."""
+
+  def heard(self) -> list[str]:
+    """What went wrong since the last time of asking, in words."""
+
+  def close(self) -> None:
+    """Ends the processes; the next rows start new ones."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HostRollout(StatefulRollout):
+  """A rollout whose `draw` is Python on the host: it is called between two programs, and never traced.
+
+  It finds the number of the train step in `world['at_step']`, and hands back a world without it.
+
+  Attributes:
+    shapes: `(models, world, key) -> (batch, world)` that is traced in place of `draw`: the same shapes.
+    host: what runs beside it.
+  """
+
+  shapes: Rollout
+  host: OnTheHost
+
+  def __call__(self, models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    if 'at_step' not in world:
+      raise ValueError(
+          'a rollout with tools in Python is that of a stage itself: no other rollout, and not several '
+          'learners, can draw from it'
+      )
+    return self.draw(models, world, key)
+
+  @property
+  def traceable(self) -> StatefulRollout:
+    """A rollout that draws rows of the same shapes, and is only traced."""
+    return StatefulRollout(begin=self.begin, draw=self.shapes, data=self.data)
 
 
 def stateful(rollout: Rollout) -> StatefulRollout:

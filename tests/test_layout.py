@@ -20,7 +20,7 @@ FLOORS = (  # from the bottom
     {'losses', 'controllers'},
     {'metrics', 'data', 'engine'},
     {'step', 'rewards'},
-    {'learners', 'split'},
+    {'learners', 'split', 'envs.host'},
     {'rollout'},
     {'evaluation'},  # knows models and rollouts, and not how they are trained
     {'algorithms'},
@@ -36,6 +36,8 @@ FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 def package(module: str) -> str:
   """What has a floor: a package or a module of rlx."""
   top, *rest = module.split('.')
+  if rest[:2] == ['envs', 'host']:  # in Python: they stand on the sandbox of rewards and its processes
+    return 'envs.host'
   return rest[0] if rest else top
 
 

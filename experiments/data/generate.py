@@ -2,11 +2,15 @@
 
     python -m rlx.experiments.data.generate
 
+With `--word_problems=N --output=DIR` it makes N word problems to train on, and 256 others to be asked,
+instead.
+
 Word problems in the form of GSM8K, programming problems in that of HumanEval, conversations, and comparisons
 of answers, all by rule; and `tiny_model`, a random Hugging Face directory whose tokenizer was trained on the
 first three.
 """
 
+import argparse
 import json
 from pathlib import Path
 import random
@@ -17,6 +21,7 @@ from rlx.experiments.init_model import init_model
 
 HERE = Path(FOLDER)
 
+_NUM_ASKED = 256
 _NAMES = ('Ada', 'Ben', 'Chloe', 'David', 'Emma', 'Femi', 'Grace', 'Hugo')
 _THINGS = ('apples', 'books', 'coins', 'marbles', 'pencils', 'shells', 'stamps', 'tickets')
 
@@ -95,7 +100,31 @@ def write(name: str, rows: list[dict]) -> None:
   (HERE / name).write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows))
 
 
+def more_word_problems(num: int, folder: Path) -> None:
+  """Files of different problems, `train.jsonl` and `test.jsonl`."""
+  rng, seen = random.Random(1), {}
+  while len(seen) < num + _NUM_ASKED:
+    problem = word_problem(rng)
+    seen[problem['question']] = problem
+  folder.mkdir(parents=True, exist_ok=True)
+  problems = [*seen.values()]
+  for name, rows in (('train', problems[:num]), ('test', problems[num:])):
+    (folder / f'{name}.jsonl').write_text(''.join(json.dumps(row) + '\n' for row in rows))
+
+
 def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument('--word_problems', type=int, default=0)
+  parser.add_argument('--output', type=Path, default=None)
+  arguments = parser.parse_args()
+  if arguments.word_problems:
+    more_word_problems(arguments.word_problems, arguments.output)
+  else:
+    the_files_of_this_folder()
+
+
+def the_files_of_this_folder() -> None:
+  """Writes all of them anew."""
   rng = random.Random(0)
   problems = [word_problem(rng) for _ in range(80)]
   write('word_problems_train.jsonl', problems[:64])

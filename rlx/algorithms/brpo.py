@@ -120,7 +120,7 @@ def _thinking(batch: Batch, mark: int, decoding: Decoding) -> tuple[jax.Array, j
   tokens, mask = batch['tokens'], batch['action_mask']
   is_mark = (tokens == mark) & mask
   thinking = mask & (jnp.cumsum(is_mark, axis=1) - is_mark == 0)
-  return thinking, jnp.sum(thinking & ~is_mark & ~decoding.is_eos(tokens), axis=1)
+  return thinking, jnp.sum(thinking & ~is_mark & ~decoding.is_end(tokens), axis=1)
 
 
 def _stack(x, y):

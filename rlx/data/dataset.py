@@ -84,6 +84,11 @@ class Dataset:
     return self.tokenizer.pad_id
 
   @property
+  def vocabulary(self) -> list[bytes]:
+    """The bytes of each token; of special ones, none."""
+    return self.tokenizer.vocabulary
+
+  @property
   def num_answers(self) -> int:
     """Demonstrations a training row: none, one, or the two of a pair."""
     return _num_answers(self.data)

@@ -193,6 +193,40 @@ class Tokenizer:
         append(i, piece, whole[len(known) :])
     return list(zip(ids, masks, strict=True))
 
+  def encode_answers(self, answers: Sequence[str], *, role: str, ended: bool) -> list[int]:
+    """The tokens that a chat template writes behind a turn of the assistant's: answers to it, and the
+    beginning of its next turn. What was said before is not looked at, and not tokenised again.
+
+    Args:
+      answers: texts; names of special tokens in them are text.
+      role: of the messages that they are, 'tool' or 'user'.
+      ended: whether the turn has its end token; otherwise that stands in front.
+    Raises:
+      ValueError: there is no chat template, it refuses messages of the role, or it writes the beginning of a
+        conversation differently when more follows.
+    """
+    said = [{'role': role, 'content': _PROBE} for role in ('user', 'assistant')]
+    marked, literals = self._mark([*said, *({'role': role, 'content': text} for text in answers)])
+    before, _ = self._render(said, generation_prompt=False, left_open=False)
+    whole, _ = self._render(marked, generation_prompt=True, left_open=False)
+    said_until = before.rfind(_PROBE) + len(_PROBE)
+    end = self._end_of_turn(before, said_until, len(before))
+    if not (self._ends_separate and whole.startswith(before[:end])):
+      raise ValueError(
+          f'the chat template of {self.name} writes a turn of the assistant differently when something '
+          f'follows, so that messages of the role {role!r} cannot be appended; take a template that leaves '
+          'earlier turns as they are'
+      )
+    return self.encode_pieces([_cut(whole[end if ended else said_until :], False, literals)])[0][0]
+
+  def encode_between(self, before: str, text: str, after: str) -> list[int]:
+    """The tokens of a text that stands between two others, behind something; only in the text itself names of
+    special tokens are text."""
+    parts = re.split(f'({self._names.pattern})', text)
+    spelled = [self._spell(x) if i % 2 else self._encode_behind(x) for i, x in enumerate(parts) if x]
+    around = [self._encode_behind(x) if x else [] for x in (before, after)]
+    return [*around[0], *(token for ids in spelled for token in ids), *around[1]]
+
   @functools.cached_property
   def turn_eos_ids(self) -> tuple[int, ...]:
     """`eos_ids` and the token with which the chat template ends the assistant's turn.
@@ -207,6 +241,20 @@ class Tokenizer:
     _, found, behind = text.rpartition(_PROBE)
     ends = [token for token in self._encode([behind])[0] if token in self._special] if found else []
     return tuple(dict.fromkeys((*self.eos_ids, *ends[:1])))
+
+  @functools.cached_property
+  def vocabulary(self) -> list[bytes]:
+    """The bytes that each token adds to a text; of special tokens, which are not shown, none."""
+    words = self.hf.convert_ids_to_tokens(list(range(self.vocab_size)))
+    added = {i: token.content.encode() for i, token in self.hf.added_tokens_decoder.items()}
+    added |= dict.fromkeys(self._special, b'')
+    to_bytes = _of_byte_level if self._is_byte_level else _of_sentence_piece
+    return [added[i] if i in added else to_bytes(word or '') for i, word in enumerate(words)]
+
+  @functools.cached_property
+  def _is_byte_level(self) -> bool:
+    """Whether tokens are written in the byte alphabet of GPT-2; otherwise in that of SentencePiece."""
+    return 'ByteLevel' in json.dumps(json.loads(self.hf.backend_tokenizer.to_str()).get('decoder'))
 
   @functools.cached_property
   def _special(self) -> dict[int, str]:
@@ -413,6 +461,25 @@ def _any_of(names) -> re.Pattern:
   """Any of some names, the longest that fits."""
   names = sorted((name for name in names if name), key=len, reverse=True)
   return re.compile('|'.join(map(re.escape, names)) or '(?!)')
+
+
+@functools.cache
+def _byte_alphabet() -> dict[str, int]:
+  """The characters that stand for bytes in vocabularies of GPT-2 and most since: printable ones for
+  themselves, the others in order from 256 on."""
+  shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+  hidden = [byte for byte in range(256) if byte not in shown]
+  return {chr(byte): byte for byte in shown} | {chr(256 + i): byte for i, byte in enumerate(hidden)}
+
+
+def _of_byte_level(word: str) -> bytes:
+  alphabet = _byte_alphabet()
+  return bytes(alphabet[character] for character in word if character in alphabet)
+
+
+def _of_sentence_piece(word: str) -> bytes:
+  byte = re.fullmatch(r'<0x([0-9A-F]{2})>', word)
+  return bytes([int(byte[1], 16)]) if byte else word.replace('\u2581', ' ').encode()
 
 
 def _map_strings(function, value):

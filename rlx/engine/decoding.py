@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from rlx.engine.stops import Stops
 from rlx.kernels.sampler import top_k_threshold, top_p_threshold
 
 
@@ -29,6 +30,8 @@ class Decoding:
       section 4.1, with the sign as in transformers)
     presence_penalty: taken from the logits of tokens that the answer has said already; 0 is off. (as in the
       APIs of OpenAI and vLLM)
+    stop: strings that end a row, or a turn, as an end token does, with the token that completes one.
+    stops: their automaton over the vocabulary (`stops.py`), made with the task; None without such strings.
 
   Both penalties are before the temperature. They look at what a row has said, which a scorer does not: with
   one of them rows are drawn all at once (no slots), and are not scored, so not trained on.
@@ -45,6 +48,8 @@ class Decoding:
   min_p: float = 0.0
   repetition_penalty: float = 1.0
   presence_penalty: float = 0.0
+  stop: tuple[str, ...] = ()
+  stops: Stops | None = None
 
   def __post_init__(self):
     if self.max_tokens < 1 or not 0 <= self.min_tokens <= self.max_tokens:
@@ -65,8 +70,29 @@ class Decoding:
       raise ValueError(f"sampler={self.sampler!r}: need 'gumbel' or 'inverse_cdf'")
 
   def is_eos(self, tokens: jax.Array) -> jax.Array:
-    """[...] bool: which tokens end a row."""
+    """[...] bool: which tokens are end tokens."""
     return jnp.isin(tokens, jnp.array(self.eos_ids, jnp.int32))
+
+  def is_end(self, tokens: jax.Array) -> jax.Array:
+    """`is_eos`, for who looks at single tokens. Raises `ValueError` where strings end a row too."""
+    if self.stops is not None:
+      raise ValueError(f'decoding.stop={self.stop!r}: rows are not ended by strings here; set it to ()')
+    return self.is_eos(tokens)
+
+  def unsaid(self, num: int) -> jax.Array:
+    """[num] int32 what `follow` begins with."""
+    return jnp.zeros(num, jnp.int32)
+
+  def follow(self, heard: jax.Array, tokens: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """What is remembered of the text of rows [N] behind one more token each, and whether that ends them."""
+    if self.stops is None:
+      return heard, self.is_eos(tokens)
+    heard, ended = self.stops.follow(heard, tokens)
+    return heard, ended | self.is_eos(tokens)
+
+  def ends(self, tokens: jax.Array) -> jax.Array:
+    """[N, T] bool: which tokens end rows that begin with column 0."""
+    return self.is_eos(tokens) if self.stops is None else self.is_eos(tokens) | self.stops.completed(tokens)
 
   @property
   def greedy(self) -> 'Decoding':

@@ -79,6 +79,7 @@ def sample(
   check_context(model, decoding, prompt_columns)
   at_least(0, num_slots=num_slots)
   if speculation is not None:
+    decoding.is_end(prompts)  # raises where strings end a row
     speculate.check(
         num_slots=num_slots, draft_tokens=speculation.draft_tokens, max_live=speculation.max_live
     )
@@ -160,24 +161,24 @@ def _decode_together(params, model, prompts, prompt_lengths, keys, budgets, *, g
   write = lambda array, column, x: jax.lax.dynamic_update_slice(array, x[:, None], (0, column))
   out_tokens = jnp.full((num_rows, decoding.max_tokens), decoding.pad_id, jnp.int32)
   out_logprobs = jnp.zeros((num_rows, decoding.max_tokens), jnp.float32)
-  is_eos = decoding.is_eos
   out_tokens, out_logprobs = write(out_tokens, 0, tokens), write(out_logprobs, 0, logprobs)
-  done = is_eos(tokens) | (budgets <= 1)
-  carry = (jnp.int32(1), tokens, done, cache, out_tokens, out_logprobs, said)
+  heard, ended = decoding.follow(decoding.unsaid(num_rows), tokens)
+  carry = (jnp.int32(1), tokens, ended | (budgets <= 1), cache, out_tokens, out_logprobs, (said, heard))
 
   def unfinished(carry):
     column, _, done, *_ = carry
     return (column < decoding.max_tokens) & ~jnp.all(done)
 
   def step(carry):
-    column, tokens, done, cache, out_tokens, out_logprobs, said = carry
+    column, tokens, done, cache, out_tokens, out_logprobs, (said, heard) = carry
     hidden, cache = model.decode(params, tokens, column - 1, prompt_lengths, prompt_kv, cache)
     tokens, logprobs = draw(hidden, column, said)
     tokens = jnp.where(done, decoding.pad_id, tokens)
     out_tokens = write(out_tokens, column, tokens)
     out_logprobs = write(out_logprobs, column, jnp.where(done, 0, logprobs))
-    done |= is_eos(tokens) | (budgets <= column + 1)
-    return column + 1, tokens, done, cache, out_tokens, out_logprobs, _say(said, tokens)
+    heard, ended = decoding.follow(heard, tokens)
+    done |= ended | (budgets <= column + 1)
+    return column + 1, tokens, done, cache, out_tokens, out_logprobs, (_say(said, tokens), heard)
 
   with loops.times(max(decoding.max_tokens - 1, 1)):
     *_, out_tokens, out_logprobs, _ = jax.lax.while_loop(unfinished, step, carry)
@@ -272,6 +273,12 @@ def _decode_in_slots(
   )
 
 
+def _hear_stops(decoding, heard, slots, drawn):
+  """For `slots.converse`, with what `heard` [N + 1] remembers of each sequence: strings end one too."""
+  state, ended = decoding.follow(heard[slots.sequence], drawn[0])
+  return drawn, lambda tokens: ended[:, None], slots, heard.at[slots.sequence].set(state), None
+
+
 def _run_queue(
     params, model, prompts, prompt_lengths, budgets, draw, *, group_size, decoding, num_slots, is_end,
     speculation=None, prompt_of_row=None,
@@ -280,7 +287,11 @@ def _run_queue(
       params, model, prompts, prompt_lengths, budgets, group_size=group_size, decoding=decoding,
       num_slots=num_slots, prompt_of_row=prompt_of_row,
   )
-  if speculation is None:
+  if speculation is None and decoding.stops is not None and is_end == decoding.is_eos:
+    draw, heard = functools.partial(draw, params, model), decoding.unsaid(queue.budgets.shape[0] + 1)
+    hear = functools.partial(_hear_stops, decoding)
+    end, counted = slots.converse(params, model, bank, queue, begun, heard, draw, hear)[0], {}
+  elif speculation is None:
     draw = functools.partial(draw, params, model)
     end, counted = slots.run(params, model, bank, queue, begun, draw, is_end), {}
   else:
@@ -368,7 +379,7 @@ def as_rows(prompts, lengths, group_size, out_tokens, out_logprobs, budgets, dec
   """
   num_rows, max_tokens = out_tokens.shape
   prompts = jnp.repeat(prompts, group_size, axis=0)
-  is_eos = decoding.is_eos(out_tokens)
+  is_eos = decoding.ends(out_tokens)
   ended = jnp.cumsum(is_eos, axis=1) - is_eos > 0  # behind the first end
   columns = jnp.arange(prompts.shape[1] + max_tokens)[None]
   index = columns - lengths[:, None]  # [B, T]: which completion token stands here

@@ -240,6 +240,8 @@ def advance(
     drafts: jax.Array,
     draw: Callable,
     is_end: Callable,
+    *,
+    held: jax.Array | None = None,
 ) -> tuple[Slots, Block]:
   """One decoding step, by one token a slot or by as many of the drafts behind it as are right.
 
@@ -255,6 +257,8 @@ def advance(
     drafts: [S, K] int32, guesses of the K tokens behind; K may be 0.
     draw: as `run` takes it.
     is_end: as `run` takes it, for any shape.
+    held: [S] bool, slots that take nothing; none if not given. What the step stores behind their last token
+      is written anew before anybody looks there.
   Returns:
     The state behind the last token that was taken, with empty slots where sequences have ended, and what the
     step did.
@@ -274,15 +278,18 @@ def advance(
   right = jnp.concatenate([live[:, None], tokens[:, 1:] == drafts], axis=1)
   follows = jnp.pad(~last[:, :-1], ((0, 0), (1, 0)), constant_values=True)
   taken = jnp.cumsum(~(right & follows), axis=1) == 0
+  if held is not None:
+    taken &= ~held[:, None]
   num_taken = taken.sum(axis=1)
 
   rows, columns = sequence[:, None], jnp.where(taken, counts, slots.tokens.shape[1])
   write = lambda array, x: array.at[rows, columns].set(x, mode='drop')
   ended = ~live | jnp.any(taken & last, axis=1)
   newest_read = jnp.maximum(num_taken - 1, 0)[:, None, None]
+  behind = jnp.take_along_axis(hidden, newest_read, axis=1)[:, 0]
   slots = slots._replace(
       sequence=jnp.where(ended, num_sequences, sequence),
-      hidden=jnp.take_along_axis(hidden, newest_read, axis=1)[:, 0],
+      hidden=behind if held is None else jnp.where(held[:, None], slots.hidden, behind),
       cache=cache,
       counts=slots.counts.at[sequence].add(num_taken),
       ended=slots.ended.at[sequence].set(ended),

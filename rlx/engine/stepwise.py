@@ -73,10 +73,10 @@ def run(
     tokens = jnp.where(done, decoding.pad_id, tokens)
     out_tokens = write(out_tokens, column, tokens)
     out_logprobs = write(out_logprobs, column, jnp.where(done, 0, logprobs))
-    done |= decoding.is_eos(tokens)
+    done |= decoding.is_end(tokens)
     return column + 1, tokens, logits, done, state, (out_tokens, out_logprobs, records)
 
-  carry = (jnp.int32(1), tokens, logits, decoding.is_eos(tokens), state, out)
+  carry = (jnp.int32(1), tokens, logits, decoding.is_end(tokens), state, out)
   with loops.times(columns):
     return jax.lax.while_loop(unfinished, step, carry)[-1]
 

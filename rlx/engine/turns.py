@@ -361,7 +361,7 @@ def _hear(task, turns, rewriting, decoding, queue, episodes: Episodes, slots: Sl
   end = count + 1
   most = jnp.where(episodes.sums_up[sequence], rewriting.summary_tokens, turns.turn_tokens)
   long = (end - episodes.begun[sequence] >= most) | (end >= budgets)
-  due = live & ~reading & (decoding.is_eos(tokens) | long)
+  due = live & ~reading & (decoding.is_end(tokens) | long)
   so_far = slots.tokens.at[sequence, count].set(tokens)
   episodes, so_far, over, follows = answered(
       task, turns, rewriting, episodes, so_far, sequence, end, due, budgets

@@ -54,6 +54,11 @@ class Task:
     return PAD_ID
 
   @property
+  def vocabulary(self) -> list[bytes]:
+    """The bytes of each token; of padding and end, none."""
+    return [b''] * _NUM_SPECIAL + [character.encode() for character in self.alphabet]
+
+  @property
   def action_columns(self) -> int:
     """The most actions of a demonstration, in tokens."""
     return self.answer_columns

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import dataclasses
 from typing import Any
 
-from rlx.types import Models, World
+from rlx.types import Models, OnTheHost, World
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,3 +21,14 @@ class Evaluation:
 
   ask: Callable[[Models, World], Any]
   read: Callable[[Any], tuple[dict[str, float], list[dict]]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HostEvaluation(Evaluation):
+  """An evaluation whose `ask` is Python on the host, as episodes with tools are; it calls its own programs.
+
+  Attributes:
+    host: what runs beside it.
+  """
+
+  host: OnTheHost

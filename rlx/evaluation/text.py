@@ -91,8 +91,7 @@ def rewarded(
   Raises:
     ValueError: there is no such function, or there are fewer held-out rows.
   """
-  if accuracy not in reward.names:
-    raise ValueError(f'accuracy={accuracy!r} is none of the reward functions {sorted(reward.names)}')
+  check_function(reward, accuracy)
   at_least(1, problems=problems)
   asked = task.held_out(problems)
 
@@ -104,18 +103,39 @@ def rewarded(
   def read(answer):
     lengths, completions, counts = answer
     tokens = [row[:count].tolist() for row, count in zip(completions, counts, strict=True)]
-    scores = reward.score(asked['rows'], tokens)
-    metrics = {name: float(x) for name, x in lengths.items()}
-    known = {name: x[~np.isnan(x)] for name, x in scores.values.items()}
-    metrics |= {name: float(x.mean()) for name, x in known.items() if len(x)}
-    metrics['reward'] = float(scores.totals[scores.scored].mean()) if scores.scored.any() else 0.0
-    metrics['failed'] = float(sum(x.sum() for x in scores.failed.values()))
-    right = scores.values[accuracy] == 1
-    metrics['accuracy'] = float(right.mean())  # what could not be scored was not right
+    told, right = scored_by(reward, asked['rows'], tokens, accuracy=accuracy)
+    metrics = {name: float(x) for name, x in lengths.items()} | told
     texts = [task.decode(row) for row in tokens[:transcripts]]
     return metrics, as_transcripts(task, asked, texts, right)
 
   return Evaluation(ask=ask, read=read)
+
+
+def check_function(reward: HostReward, accuracy: str) -> None:
+  """Raises `ValueError` where there is no reward function of a name."""
+  if accuracy not in reward.names:
+    raise ValueError(f'accuracy={accuracy!r} is none of the reward functions {sorted(reward.names)}')
+
+
+def scored_by(
+    reward: HostReward, rows: np.ndarray, tokens: list[list[int]], *, accuracy: str
+) -> tuple[dict[str, float], np.ndarray]:
+  """Metrics of completions by reward functions, and which are right [N].
+
+  Args:
+    reward: of the run.
+    rows: [N] numbers of rows.
+    tokens: what was sampled for each.
+    accuracy: name of the function whose mean is `accuracy`.
+  """
+  scores = reward.score(rows, tokens)
+  known = {name: x[~np.isnan(x)] for name, x in scores.values.items()}
+  metrics = {name: float(x.mean()) for name, x in known.items() if len(x)}
+  metrics['reward'] = float(scores.totals[scores.scored].mean()) if scores.scored.any() else 0.0
+  metrics['failed'] = float(sum(x.sum() for x in scores.failed.values()))
+  right = scores.values[accuracy] == 1
+  metrics['accuracy'] = float(right.mean())  # what could not be scored was not right
+  return metrics, right
 
 
 def likelihood(task: Dataset, policy: Speaker, transcripts: int, *, problems: int) -> Evaluation:

@@ -57,7 +57,7 @@ def read(
     Completions [B, C], the answers' numbers [B], and whether a row has one: it ended, and was long enough.
   """
   completions = sample.completions_of(batch, decoding)
-  ended = decoding.is_eos(completions)
+  ended = decoding.is_end(completions)
   lengths = jnp.where(ended.any(axis=1), jnp.argmax(ended, axis=1), 0)  # of tokens before the end
   if not answer_tokens:
     return completions, answers(completions, batch['groups']), lengths > 0

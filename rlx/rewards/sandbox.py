@@ -204,12 +204,43 @@ def _run(
     job, data, functions, *, stdin, timeout_seconds, memory_bytes, output_bytes, tier
 ) -> tuple[Result, list]:
   """Starts a sandbox, follows it to its end, and reads what its supervisor reports."""
+  if output_bytes < 0:
+    raise ValueError(f'output_bytes={output_bytes}: at least 0')
+  limits = {'timeout_seconds': timeout_seconds, 'memory_bytes': memory_bytes, 'tier': tier}
+  with contextlib.ExitStack() as stack:
+    stdin_fd = _memory_file(stdin.encode('utf-8', 'surrogateescape'), stack)
+    process, status_fd, info_fd = started(job, stack, stdin_fd, data=data, functions=functions, **limits)
+    with process:
+      status, stdout, stderr, was_killed = _follow(process, status_fd, info_fd, timeout_seconds, output_bytes)
+  return _outcome(status, stdout, stderr, was_killed, timeout_seconds, output_bytes, tier)
+
+
+def started(
+    job: dict, stack: contextlib.ExitStack, stdin_fd: int, *, data: bytes, functions: Sequence[Callable],
+    timeout_seconds: float, memory_bytes: int, tier: str,
+) -> tuple[subprocess.Popen, int, int]:
+  """Starts a sandbox, which somebody has to follow.
+
+  Args:
+    job: `program`, and whether it is `judged`; what the supervisor has to know is added.
+    stack: closes the descriptors that belong to it.
+    stdin_fd: what is standard input to the program; its own copy, and the caller's to close.
+    data: as for `run_judged`, like all that follows.
+    functions: likewise.
+    timeout_seconds: likewise.
+    memory_bytes: likewise.
+    tier: likewise.
+  Returns:
+    The process, and descriptors to read the supervisor's status and bubblewrap's information from.
+  Raises:
+    SandboxError, ValueError: as `run_python`.
+  """
   if tier not in TIERS:
     raise ValueError(f'tier={tier!r}: the tiers of the sandbox are {", ".join(TIERS)}')
-  if not 0 < timeout_seconds < math.inf or memory_bytes < _MIN_MEMORY_BYTES or output_bytes < 0:
+  if not 0 < timeout_seconds < math.inf or memory_bytes < _MIN_MEMORY_BYTES:
     raise ValueError(
-        f'timeout_seconds={timeout_seconds}, memory_bytes={memory_bytes}, output_bytes={output_bytes}: need '
-        f'a finite time above 0, at least {_MIN_MEMORY_BYTES} bytes of memory and 0 of output'
+        f'timeout_seconds={timeout_seconds}, memory_bytes={memory_bytes}: need a finite time above 0 and at '
+        f'least {_MIN_MEMORY_BYTES} bytes of memory'
     )
   inside = (*sent.functions(supervisor), *functions)
   job |= {'functions': {function.__name__: function.__code__ for function in inside}}
@@ -217,24 +248,18 @@ def _run(
   job |= {'limits': _limits(timeout_seconds, memory_bytes, tier), 'filter': _filter(tier)}
   job |= {'readable': _readable() if tier == 'seccomp' else None, 'max_files': _MAX_FILES}
   job |= {'alone': tier == 'bubblewrap', 'uids': [_FIRST_UID + threading.get_native_id(), _NOBODY]}
-  with contextlib.ExitStack() as stack:
-    (status_fd, write_fd), info_fds = os.pipe(), os.pipe()
-    for fd in (status_fd, *info_fds):
-      stack.callback(os.close, fd)
-    job['fds'] = fds = {'status': write_fd, 'data': _memory_file(data, stack)}
-    fds['stdin'] = _memory_file(stdin.encode('utf-8', 'surrogateescape'), stack)
-    job_fd = _memory_file(marshal.dumps(job), stack)
-    try:
-      # Both ends of the second pipe: bubblewrap, which writes the id of the supervisor into it, then does
-      # not die half-way if its reader does.
-      process = _start(_command(tier, job_fd, info_fds[1]), [job_fd, *fds.values(), *info_fds])
-    finally:
-      os.close(write_fd)
-    with process:
-      status, stdout, stderr, was_killed = _follow(
-          process, status_fd, info_fds[0], timeout_seconds, output_bytes
-      )
-  return _outcome(status, stdout, stderr, was_killed, timeout_seconds, output_bytes, tier)
+  (status_fd, write_fd), info_fds = os.pipe(), os.pipe()
+  for fd in (status_fd, *info_fds):
+    stack.callback(os.close, fd)
+  job['fds'] = fds = {'status': write_fd, 'data': _memory_file(data, stack), 'stdin': stdin_fd}
+  job_fd = _memory_file(marshal.dumps(job), stack)
+  try:
+    # Both ends of the second pipe: bubblewrap, which writes the id of the supervisor into it, then does not
+    # die half-way if its reader does.
+    process = _start(_command(tier, job_fd, info_fds[1]), [job_fd, *fds.values(), *info_fds])
+  finally:
+    os.close(write_fd)
+  return process, status_fd, info_fds[0]
 
 
 def _memory_file(data: bytes, stack: contextlib.ExitStack) -> int:
@@ -366,16 +391,16 @@ def _follow(
       if waiting and time.monotonic() > deadline:
         if was_killed:
           raise SandboxError(f'a sandbox cannot be killed: process {process.pid}')
-        _kill(process, info_fd)
+        kill(process, info_fd)
         was_killed, deadline = True, time.monotonic() + _START_SECONDS
   except BaseException:
-    _kill(process, info_fd)
+    kill(process, info_fd)
     raise
   process.wait()
   return bytes(kept[status_fd]), bytes(kept[out]), bytes(kept[err]), was_killed
 
 
-def _kill(process: subprocess.Popen, info_fd: int) -> None:
+def kill(process: subprocess.Popen, info_fd: int) -> None:
   """Kills the supervisor, and so all; bubblewrap clears it away and ends."""
   os.set_blocking(info_fd, False)
   try:
@@ -397,7 +422,7 @@ def _outcome(
   overran = len(stdout) > output_bytes
   out, err = (text.decode('utf-8', 'replace') for text in (stdout[:output_bytes], stderr))
   if not started:
-    raise SandboxError(_why_not(tier, err, was_killed))
+    raise SandboxError(why_not(tier, err, was_killed))
   if not final.endswith(b'\n'):  # the supervisor was ended: by us, or by the system
     seconds = _PATIENCE * timeout_seconds if was_killed else 0.0
     return Result('timeout' if was_killed else 'killed', None, out, err, seconds, overran), []
@@ -408,7 +433,7 @@ def _outcome(
   return Result(kind, returncode, out, err, seconds, overran), report
 
 
-def _why_not(tier: str, stderr: str, was_killed: bool) -> str:
+def why_not(tier: str, stderr: str, was_killed: bool) -> str:
   said = stderr.strip().rpartition('\n')[2] or 'it said nothing'
   if was_killed:
     return f'the {tier} sandbox did not start in {_START_SECONDS:g} s; is the machine overloaded? ({said})'

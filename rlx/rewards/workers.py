@@ -1,9 +1,10 @@
 """Processes that run Python functions for a run, and that can be killed at any moment.
 
 The run holds `Workers`: one thread a worker hands it one call at a time and waits no longer than the time
-limit. Workers are forked by the *keeper*, a small process with one thread that has imported the functions
-and nothing else: not the main module of the run, and so neither its JAX nor its threads. A killed worker is
-replaced in milliseconds, however much the functions import.
+limit. Or it holds `Sessions`, workers that remember something and are somebody's own. They are forked by the
+*keeper*, a small process with one thread that has imported the functions and nothing else: not the main
+module of the run, and so neither its JAX nor its threads. A killed worker is replaced in milliseconds,
+however much the functions import.
 
 Nothing is shared between workers. Each has its own socket, so that no lock and no half-written message of one
 that dies can hold up another (pools that share a queue break here), and its own process group, which is
@@ -173,6 +174,98 @@ class Workers:
         self._keeper.close()
         self._keeper = _Keeper(self._setup)
       return self._keeper.start()
+
+
+class Sessions:
+  """Starts workers that are somebody's own: what one remembers from call to call lives as long as it does.
+
+  A context manager; threads may share it.
+  """
+
+  def __init__(self, prepare: Callable[[Any], Handler], setup: Any):
+    """Starts the keeper, and returns once it has prepared.
+
+    Args:
+      prepare: as for `Workers`.
+      setup: likewise.
+    Raises:
+      ValueError: `prepare` raised.
+    """
+    self._setup = pickle.dumps((prepare, setup))
+    self._lock = threading.Lock()
+    self._keeper = _Keeper(self._setup)
+    self._closed = False
+    self._alive: set[Session] = set()
+
+  def start(self) -> 'Session':
+    """A worker of one's own. Raises `RuntimeError` if none can be started, `CancelledError` if closed."""
+    problem = None
+    for _ in range(_ATTEMPTS):
+      with self._lock:
+        if self._closed:
+          raise CancelledError('the sessions were closed')
+        try:
+          if not self._keeper.is_alive():
+            self._keeper.close()
+            self._keeper = _Keeper(self._setup)
+          session = Session(self._keeper.start(), self._alive.discard)
+          self._alive.add(session)
+          return session
+        except OSError as error:
+          problem = error
+    raise RuntimeError(f'a worker process cannot be started: {problem!r}')
+
+  def close(self) -> None:
+    """Kills all workers. Closing again is nothing."""
+    with self._lock:
+      self._closed = True
+      alive = [*self._alive]
+    for session in alive:
+      session.stop()
+    with self._lock:
+      self._keeper.close()
+
+  def __enter__(self) -> 'Sessions':
+    return self
+
+  def __exit__(self, *_) -> None:
+    self.close()
+
+
+class Session:
+  """A worker of one's own, for one thread at a time."""
+
+  def __init__(self, worker: '_Worker', gone: Callable[['Session'], None]):
+    """Made by `Sessions.start`.
+
+    Args:
+      worker: its process.
+      gone: is told when that is stopped.
+    """
+    self._worker: _Worker | None = worker
+    self._gone = gone
+
+  @property
+  def is_alive(self) -> bool:
+    """Whether it can be called: not behind a fault, and not when it was stopped."""
+    return self._worker is not None
+
+  def call(self, data: bytes, timeout_seconds: float) -> Reply:
+    """Runs a call, and waits for it; behind a fault the session is over."""
+    try:
+      self._worker.take(data, timeout_seconds)
+      return Reply(self._worker.give())
+    except TimeoutError:
+      self.stop()
+      return Reply(b'', 'timeout', f'no result after {timeout_seconds:g} s')
+    except (EOFError, OSError):
+      return Reply(b'', 'died', self.stop())
+
+  def stop(self) -> str:
+    """Kills it, if it lives; returns in words how it had ended."""
+    worker, self._worker = self._worker, None
+    self._gone(self)
+    return worker.stop() if worker is not None else ''
 
 
 class _Keeper:

@@ -135,7 +135,7 @@ def _steps(
   num_columns = before.tokens.shape[1]  # what a step has room for ends within them
   new = said['action_mask'][:, :num_columns] & grows[:, None]
   put = lambda x, old: jnp.where(new, x[:, :num_columns], each(old))
-  ends = jnp.any(decoding.is_eos(said['tokens'][:, :num_columns]) & new, axis=1)
+  ends = jnp.any(decoding.is_end(said['tokens'][:, :num_columns]) & new, axis=1)
   return Beams(
       tokens=put(said['tokens'], before.tokens), logprobs=put(said['sampler_logprobs'], before.logprobs),
       counts=each(before.counts) + new.sum(axis=1), ended=each(before.ended) | ends,

@@ -123,7 +123,7 @@ def _think(params, prompts, prompt_lengths, keys, group_size, *, model, decoding
 
   def advance(state, tokens, logits, column):
     cache, thinks = state
-    thinks &= (tokens != answer_id) & ~decoding.is_eos(tokens)  # behind its end a row is not read
+    thinks &= (tokens != answer_id) & ~decoding.is_end(tokens)  # behind its end a row is not read
     h = latent.latents(params, model, logits)
     inputs = _inputs(params, model, tokens, h, thinks)
     hidden, cache = model.decode(params, inputs, column, prompt_lengths, prompt_kv, cache)

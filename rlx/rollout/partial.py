@@ -207,7 +207,7 @@ def _decode(params, parts, *, policy: Speaker, num_slots: int, max_age: int) -> 
     return enough & jnp.all(whole | (pool.age < max_age))
 
   begun = slots.begin(model, bank, queue, num_slots=min(num_slots, pool.counts.size))
-  end = slots.run(params, model, bank, queue, begun, draw, decoding.is_eos, until=is_enough)
+  end = slots.run(params, model, bank, queue, begun, draw, decoding.is_end, until=is_enough)
   tokens, logprobs, counts, ended = (x[:-1] for x in (end.tokens, end.logprobs, end.counts, end.ended))
   pool = pool._replace(counts=counts, ended=ended, tokens=tokens, logprobs=logprobs)
   size = lambda x: x.shape[0] // is_real.size * num_kept

@@ -205,7 +205,7 @@ def _segment(
     write = lambda array, x: array.at[rows, place].set(x, mode='drop')
     # A row that waits decodes too, for nothing: what it writes lies where its next token will.
     hidden, cache = model.decode_rows(params, tokens[:, None], state.lengths + state.counts, state.cache)
-    ends = going & decoding.is_eos(tokens)
+    ends = going & decoding.is_end(tokens)
     return state._replace(
         hidden=jnp.where(going[:, None], hidden[:, 0], state.hidden),
         cache=cache,
@@ -428,7 +428,7 @@ def _continued(params, kept, *, policy: Speaker):
   keys = jnp.concatenate([kept['keys'], kept['keys'][:1]])  # an empty slot draws too, for nothing
   draw = lambda hidden, row, count: engine.draw_tokens(params, model, decoding, keys[row], hidden, count)
   begun = slots.begin(model, bank, queue, num_slots=num)
-  end = slots.run(params, model, bank, queue, begun, draw, decoding.is_eos)
+  end = slots.run(params, model, bank, queue, begun, draw, decoding.is_end)
   return end.tokens[:-1], end.logprobs[:-1]
 
 

@@ -29,6 +29,7 @@ from rlx.data.stream import Streamed
 from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
 from rlx.engine.speaker import Scoring, in_stage
+from rlx.engine.stops import automaton
 from rlx.envs.control.environment import Environment
 from rlx.envs.text import Task
 from rlx.errors import ConfigError, at_least, between
@@ -66,6 +67,7 @@ from rlx.run.stages import (
 )
 from rlx.run.trackers import Writer
 from rlx.split import SplitStep
+from rlx.types import HostRollout
 
 RUN_KEYS = ('seed', 'population', 'mesh', 'models', 'stages', 'evals', 'checkpoint', 'log')
 STAGE_KEYS = ('steps', 'stop', 'algorithm', 'updates', 'optimizer', 'trained', 'slow')
@@ -366,12 +368,14 @@ def _stage_parts(config, section, slow, models, shared: Parts, log: Logging, mor
       raise ConfigError('a language model speaks here, and there is no section decoding that says how')
     kinds = {field.name: field for field in dataclasses.fields(Decoding)}
     optional = lambda field: field.default is not dataclasses.MISSING and field.name not in section.decoding
-    fields = {name for name, field in kinds.items() if not optional(field)} - {'eos_ids', 'pad_id'}
+    fields = {name for name, field in kinds.items() if not optional(field)} - {'eos_ids', 'pad_id', 'stops'}
     require_keys(section.decoding.keys(), fields, 'decoding', 'Decoding')
     for name, value in section.decoding.items():
       require_type(value, kinds[name].type, f'decoding.{name}')
     try:
-      return Decoding(eos_ids=task().eos_ids, pad_id=task().pad_id, **section.decoding)
+      made = Decoding(eos_ids=task().eos_ids, pad_id=task().pad_id, **section.decoding)
+      stops = automaton(made.stop, task().vocabulary) if made.stop else None
+      return dataclasses.replace(made, stops=stops)
     except ValueError as error:
       raise ConfigError(f'config.decoding: {error}') from error
 
@@ -414,13 +418,14 @@ def _scoring(config, parts: Parts) -> Scoring:
 def _program(config, section, train_step: step.Step, reward, log: Logging, axes, mesh) -> Program:
   """What is run: several train steps, cut where rows leave the device."""
   on_host, sampling = isinstance(reward, OnHost), _sampling(section)
+  host = train_step.rollout.host if isinstance(train_step.rollout, HostRollout) else None
   size = {'num_steps': log.steps_per_dispatch, 'samples': log.samples}
-  if not on_host and sampling is None:
+  if not on_host and sampling is None and host is None:
     return Compiled(train_step, population=config.population.size, **size)
   if config.population.size > 1:
     raise ConfigError(
-        f'population.size={config.population.size}: rewards in Python and samples ahead of learning are '
-        'of one run; start one run a seed'
+        f'population.size={config.population.size}: rewards and tools in Python and samples ahead of '
+        'learning are of one run; start one run a seed'
     )
   lag, away = (0, None) if sampling is None else (sampling.lag, _sampling_mesh(sampling, mesh))
   if lag >= log.steps_per_dispatch:
@@ -432,7 +437,7 @@ def _program(config, section, train_step: step.Step, reward, log: Logging, axes,
     pieces = SplitStep(train_step, lag=lag, on_host=on_host, sampling=away, axes=axes)
   except ValueError as error:
     raise ConfigError(f'config.sampling: {error}') from error
-  return Split(pieces, reward if on_host else None, **size)
+  return Split(pieces, reward if on_host else None, host, **size)
 
 
 def _streaming(program: Program, rollout, parts: Parts, config, mesh) -> Program:

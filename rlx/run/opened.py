@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from rlx import config as configs
 from rlx.errors import ConfigError
-from rlx.run import train
+from rlx.run import examining, train
 from rlx.run.build import build
 from rlx.run.stages import Examination, Run, Stage, there
 from rlx.run.states import load_frozen
@@ -67,10 +67,10 @@ class Opened:
           f'evals.{exam.name} asks for {missing}, which stage {self.stage.name!r} at step '
           f'{self.position.step} does not hold'
       )
-    ask = train.make_ask(self.run, self.stage, exam)
+    ask = examining.make_ask(self.run, self.stage, exam)
     with jax.set_mesh(self.run.mesh):
       answer = jax.device_get(ask(self.state.models, self.state.world, self.frozen))
-    metrics, transcripts, _ = train.read_answer(self.run, exam, answer)
+    metrics, transcripts, _ = examining.read_answer(self.run, exam, answer)
     return metrics, transcripts
 
 
@@ -89,6 +89,8 @@ def open_run(workdir: str | Path, config: ConfigDict, *, step: int | None) -> It
   with contextlib.ExitStack() as stack:
     for stage in run.stages:
       stack.callback(stage.program.close)
+    for exam in run.evals:
+      stack.callback(exam.close)
     with jax.set_mesh(run.mesh):
       state, position = train.restore(run, workdir, step=step)
       frozen = load_frozen(run, position.stage, {})

@@ -7,6 +7,7 @@ same: to be traced, to dispatch, to collect a few rows for people, what was hear
 
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
+from pathlib import Path
 from typing import Any, Protocol
 
 import jax
@@ -17,13 +18,16 @@ from rlx.errors import ConfigError
 from rlx.rewards.host import OnHost
 from rlx.split import SplitStep
 from rlx.step import Step
-from rlx.types import NO_MODELS, Metrics, Models, Rows, State
+from rlx.types import NO_MODELS, Metrics, Models, OnTheHost, Rows, State
 
 POPULATION = 'population'  # the axis of the members, by whose name they can exchange rows
 
 
 class Program(Protocol):
   """The work of a stage; `frozen` are models that are in no state."""
+
+  def keep_in(self, folder: Path) -> None:
+    """What has to be remembered on the host is kept in this folder."""
 
   def trace(self, state: State, data: Any, frozen: Models) -> list:
     """The programs, traced on abstract values."""
@@ -57,6 +61,9 @@ class Compiled:
         lambda state, data, frozen: _first_rows(member(collect(state, data, frozen)), num=samples)
     )
 
+  def keep_in(self, folder: Path) -> None:
+    """As `Program`: there is nothing."""
+
   def trace(self, state: State, data: Any, frozen: Models) -> list:
     """As `Program`."""
     return [self._dispatch.trace(_light(state), data, frozen)]
@@ -86,17 +93,26 @@ class Compiled:
 class Split:
   """N train steps, each in compiled pieces."""
 
-  def __init__(self, pieces: SplitStep, reward: OnHost | None, *, num_steps: int, samples: int):
+  def __init__(
+      self, pieces: SplitStep, reward: OnHost | None, host: OnTheHost | None, *, num_steps: int, samples: int
+  ):
     """Nothing is compiled yet.
 
     Args:
       pieces: the step.
-      reward: what runs on the host, if anything does.
+      reward: that runs on the host, if it does.
+      host: what of the rollout does, if anything.
       num_steps: train steps of a dispatch.
       samples: rows for people.
     """
     self.reward = reward
+    self._host = host
     self._pieces, self._num_steps, self._samples = pieces, num_steps, samples
+
+  def keep_in(self, folder: Path) -> None:
+    """As `Program`."""
+    if self._host is not None:
+      self._host.keep_in(folder)
 
   def trace(self, state: State, data: Any, frozen: Models) -> list:
     """As `Program`."""
@@ -115,21 +131,24 @@ class Split:
 
   def hear(self, rows: Sequence[dict]) -> list[str]:
     """As `Program`."""
+    told = [] if self._host is None else self._host.heard()
     if self.reward is None:
-      return []
+      return told
     said = self.reward.heard()
     for row, scores in zip(rows, said, strict=True):
       row.update({f'reward/{name}': float(value) for name, value in scores.metrics.items()})
-    return [f'reward function failed: {message}' for scores in said for message in scores.messages]
+    return told + [f'reward function failed: {message}' for scores in said for message in scores.messages]
 
   def timings(self) -> dict[str, float]:
     """As `Program`."""
-    return {'time/weights_seconds': self._pieces.seconds} if self._pieces.is_away else {}
+    weights = {'time/weights_seconds': self._pieces.seconds} if self._pieces.is_away else {}
+    return weights if self._host is None else {**weights, **self._host.timings}
 
   def close(self) -> None:
     """As `Program`."""
-    if self.reward is not None:
-      self.reward.close()
+    for runs in (self.reward, self._host):
+      if runs is not None:
+        runs.close()
 
 
 def over_members(function: Callable, population: int, axes: tuple = (0, None, None)) -> Callable:
@@ -162,6 +181,10 @@ class Streaming:
   def __init__(self, program: Program, task: Streamed, mesh: jax.sharding.Mesh):
     self._program, self._task = program, task
     self._everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+
+  def keep_in(self, folder: Path) -> None:
+    """As `Program`."""
+    self._program.keep_in(folder)
 
   def trace(self, state: State, data: Any, frozen: Models) -> list:
     """As `Program`."""

@@ -28,7 +28,7 @@ from rlx.run.opened import config_of
 from rlx.run.program import Streaming, over_members
 from rlx.run.stages import Run, Stage
 from rlx.run.train import Position
-from rlx.types import Models, State
+from rlx.types import HostRollout, Models, State
 
 DUMP = 'nonfinite'
 NOT_LOOKED_AT = ('rewards/',)
@@ -85,6 +85,8 @@ def replay(
     raise ConfigError(f'{dump}: there is no such dump; give WORKDIR/{DUMP}, or a working directory')
   told: list[tuple[str, str]] = []  # by the optimizer: piece, parameter
   run = build(config_of(workdir), watched=lambda optimizer: watched(optimizer, told))
+  if any(isinstance(stage.rollout, HostRollout) for stage in run.stages):
+    raise ConfigError(f'{workdir}: a step with tools in Python cannot be taken apart; look at its metrics')
   try:
     with jax.set_mesh(run.mesh):
       state, position, num_steps = _start(run, workdir, dump, say)

@@ -7,6 +7,7 @@ trained, saved and handed on; functions are shown `Stage.view` of them.
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
+from pathlib import Path
 from typing import Any
 import zlib
 
@@ -17,7 +18,7 @@ import optax
 
 from rlx import sharding
 from rlx.errors import ConfigError
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import Evaluation, HostEvaluation
 from rlx.models.model import Model
 from rlx.run.program import Program
 from rlx.run.stop import StopRule
@@ -103,6 +104,16 @@ class Examination:
   every: int
   evaluation: Evaluation
   needs: frozenset[str]
+
+  def keep_in(self, folder: Path) -> None:
+    """What has to be remembered on the host is kept in this folder."""
+    if isinstance(self.evaluation, HostEvaluation):
+      self.evaluation.host.keep_in(folder)
+
+  def close(self) -> None:
+    """Ends what runs beside it; the next evaluation starts it again."""
+    if isinstance(self.evaluation, HostEvaluation):
+      self.evaluation.host.close()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

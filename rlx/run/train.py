@@ -21,16 +21,18 @@ import numpy as np
 from rlx import processes, watchdog
 from rlx.errors import ConfigError
 from rlx.models.safetensors import digest_of
+from rlx.rollout.calls_record import calls_folder
 from rlx.run import checkpoint, export, inputs, nonfinite, report, workdirs
 from rlx.run import rows as rows_of
 from rlx.run.build import build
 from rlx.run.checkpoint import Checkpoints
+from rlx.run.examining import make_ask, read_answer
 from rlx.run.nonfinite import NonFiniteError
 from rlx.run.pace import Pace, compilation
-from rlx.run.program import POPULATION, over_members
+from rlx.run.program import POPULATION
 from rlx.run.stages import Examination, Run, Stage, there
 from rlx.run.states import abstract_state, begin, gone_on, hand_over, load_frozen
-from rlx.run.writers import LiveLine, MetricsWriter, NoWriter, read_metrics, summarise_population
+from rlx.run.writers import LiveLine, MetricsWriter, NoWriter, read_metrics
 from rlx.types import Models, State
 
 # Sees the step and the metrics of each row, with those of the evaluations behind it; True stops the run.
@@ -143,7 +145,10 @@ def _steps(
       processes.first_says(workdirs.note_start, workdir, command, max(resume_step, 0))
     session = _Session(run, workdir, line, checkpoints, writer, stopping, began, hooks, compiled, touch)
     for stage in run.stages:
+      stage.program.keep_in(calls_folder(workdir, stage.name))
       stack.callback(stage.program.close)
+    for exam in run.evals:
+      stack.callback(exam.close)
     state, position = yield from session.go(state, position)
     checkpoints.wait()
     if not _is_over(run, position):
@@ -471,6 +476,7 @@ class _Session:
   ) -> tuple[dict[str, float], list[dict], dict[str, np.ndarray]]:
     """Metrics, those of a population summarised, the transcripts of its first member, and the metrics of
     each member [N]."""
+    exam.keep_in(calls_folder(self.workdir, f'eval_{exam.name}_{position.step:08d}'))
     answer = self._ask(exam, position)(state.models, state.world, self.frozen(position.stage))
     return read_answer(self.run, exam, processes.to_host(answer))
 
@@ -554,28 +560,6 @@ class _Session:
     with Checkpoints(self.workdir / 'nonfinite', keep=1) as dump:
       dump.save(state, extra=self._extra(position))
     return self.workdir / 'nonfinite'
-
-
-def make_ask(run: Run, stage: Stage, exam: Examination):
-  """An evaluation of the models of a stage, compiled: `(own models, world, frozen) -> answer`.
-
-  Of a population, for each member.
-  """
-  ask = lambda models, world, frozen: exam.evaluation.ask(stage.view({**frozen, **models}), world)
-  return jax.jit(over_members(ask, run.population, (0, 0, None)))
-
-
-def read_answer(run: Run, exam: Examination, answer) -> tuple[dict[str, float], list[dict], dict]:
-  """What an evaluation has answered, on the host: metrics by their names in `metrics.jsonl`, transcripts (of
-  the first member of a population), and the metrics of each member [N]; none of a single run."""
-  named = lambda metrics: {f'eval/{exam.name}/{name}': x for name, x in metrics.items()}
-  if run.population == 1:
-    metrics, transcripts = exam.evaluation.read(answer)
-    return named(metrics), transcripts, {}
-  member = lambda i: exam.evaluation.read(jax.tree.map(lambda a: a[i], answer))
-  metrics, transcripts = zip(*map(member, range(run.population)), strict=True)
-  together = named({name: np.array([one[name] for one in metrics]) for name in metrics[0]})
-  return summarise_population(together), transcripts[0], together
 
 
 @contextlib.contextmanager

@@ -47,6 +47,13 @@ def _run(algorithm: str, config: str, *arguments: str, steps: int) -> Subject:
   return Subject(algorithm, (f'--config={config}', *arguments, '--config.log.writers=()'), steps)
 
 
+def _section(path: str, section: Mapping) -> str:
+  """An option that puts a section into a config; without blanks, which would make it a word of its own."""
+  return f'--config.{path}={dict(section)!r}'.replace(' ', '')
+
+
+_LATE = 'rlx.testing.hostile_tools'
+
 SUBJECTS: Mapping[str, Subject] = {
     'sft': _run(
         'SFT on a file', 'sft/gsm8k:smoke=True,train={train},held_out={held_out}', '--config.steps=16',
@@ -58,6 +65,14 @@ SUBJECTS: Mapping[str, Subject] = {
     'ppo': _run('PPO with a critic', 'policy_gradient/ppo_arithmetic:smoke', *_ARITHMETIC, steps=28),
     'episodes': _run(
         'GRPO in a world of turns', 'agents/rooms_grpo:smoke', '--config.steps=12', _PROBLEMS, steps=16
+    ),
+    'tools': _run(
+        'GRPO with tools and a world in Python',
+        'tools/word_problems_grpo:smoke=True,train={train},held_out={held_out}',
+        '--config.steps=12', '--config.sft.steps=2', _PROBLEMS,
+        _section('toolbox.tools', {'late': {'name': f'{_LATE}.late'}}),
+        _section('toolbox.environments', {'sum': {'name': f'{_LATE}.Sum'}}),
+        _section('toolbox.calls', {'name': f'{_LATE}.anything'}), steps=14,
     ),
     'sac': _run('SAC', 'control/sac_pendulum:smoke', *_CONTROL, steps=40),
     'iql': _run('IQL, offline', 'offline/iql_pointmass:smoke', *_CONTROL, steps=40),
@@ -71,11 +86,6 @@ _IQL = {
     'name': 'iql', 'discount': 0.97, 'target_rate': 0.01, 'expectile': 0.8, 'sharpness': 3.0,
     'weight_max': 100.0,
 }
-
-
-def _section(path: str, section: Mapping) -> str:
-  """An option that puts a section into a config; without blanks, which would make it a word of its own."""
-  return f'--config.{path}={dict(section)!r}'.replace(' ', '')
 
 
 def _nan_gradients(share: float) -> Subject:

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from rlx import config as configs
-from rlx.run import states, train
+from rlx.run import examining, states
 from rlx.run.build import build
 
 FOLDER = Path(__file__).parents[2] / 'experiments/configs/control'
@@ -25,6 +25,6 @@ def learnt(name):
     for _ in range(stage.num_steps // run.log.steps_per_dispatch):
       state, metrics = dispatch(state, stage.rollout.data)
       rows.append(jax.device_get(metrics))
-    answer = train.make_ask(run, stage, run.evals[0])(state.models, state.world, {})
+    answer = examining.make_ask(run, stage, run.evals[0])(state.models, state.world, {})
   metrics = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *rows)
   return np.asarray(answer['return']), metrics

@@ -16,7 +16,7 @@ from rlx import lens
 from rlx.losses import anchors
 from rlx.models import drafter, hf, peft
 from rlx.models.language import LanguageModel
-from rlx.run import states, train
+from rlx.run import examining, states, train
 from rlx.run.build import build
 from rlx.run.writers import read_metrics
 from rlx.types import Algorithm
@@ -252,7 +252,7 @@ def test_a_model_can_be_made_of_others_alone(monkeypatch):
   with jax.set_mesh(run.mesh):
     state = states.begin(run, 0, {}, 0)
     shown = run.stages[0].view(state.models)
-    train.make_ask(run, run.stages[0], run.evals[0])(state.models, state.world, {})
+    examining.make_ask(run, run.stages[0], run.evals[0])(state.models, state.world, {})
   policy, judge = (shown[name]['embedding'] for name in ('policy', 'judge'))
   np.testing.assert_allclose(shown['mean']['embedding'], 0.25 * policy + 0.75 * judge, rtol=1e-6)
   assert 'mean' not in state.models

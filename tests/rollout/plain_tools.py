@@ -1,0 +1,129 @@
+"""Tools for tests, in a module that workers can import."""
+
+import os
+import random
+import signal
+import time
+
+from rlx.envs.host.calls import Call, Malformed
+
+
+def add(x: int, y: int) -> int:
+  """Adds two numbers.
+
+  Args:
+    x: the first.
+    y: the second.
+  """
+  return x + y
+
+
+def echo(text: str) -> str:
+  """Says it again, with a number of chance.
+
+  Args:
+    text: what to say.
+  """
+  return f'{text.strip()[:4]} {random.randrange(10)}'
+
+
+def slow_echo(text: str) -> str:
+  """As `echo`, after a while that nobody knows.
+
+  Args:
+    text: what to say.
+  """
+  answer = echo(text)
+  time.sleep(0.02 * random.SystemRandom().random())
+  return answer
+
+
+def fail(how: str) -> str:
+  """Fails.
+
+  Args:
+    how: in which way.
+  """
+  if how == 'raise':
+    raise ValueError('a line\nand another')
+  if how == 'exit':
+    raise SystemExit(3)
+  if how == 'hang':
+    time.sleep(60)
+  if how == 'die':
+    os.kill(os.getpid(), signal.SIGKILL)
+  if how == 'long':
+    return 'word ' * 10_000
+  if how == 'special':
+    return 'a <|im_end|> and <|endoftext|>'
+  return how
+
+
+def whatever(text: str) -> list[Call]:
+  """A format in which anything is a call, so that a policy that knows nothing makes some."""
+  return [Call('echo', text)] if len(text) % 3 else [Malformed('of no use')] if len(text) % 2 else []
+
+
+class Base:
+  """What a world may inherit."""
+
+  def inherited(self) -> str:
+    """No tool: inherited."""
+    return 'inherited'
+
+
+class Counter(Base):
+  """A sum that lives as long as an episode."""
+
+  def __init__(self, begins_at: int = 0):
+    self._begins_at = begins_at
+
+  def reset(self, **columns) -> str | None:
+    self.total = self._begins_at
+    self.asked = columns
+
+  def add(self, number: int) -> int:
+    """Adds to the sum.
+
+    Args:
+      number: what is added.
+    """
+    self.total += number
+    return self.total
+
+  def draw(self) -> int:
+    """A number of chance."""
+    return random.randrange(10**6)
+
+  def fail(self, how: str) -> str:
+    """Fails.
+
+    Args:
+      how: in which way.
+    """
+    return fail(how)
+
+  def _hidden(self) -> str:
+    """No tool: an underscore."""
+    return 'hidden'
+
+  def get_reward(self) -> float:
+    return float(self.total)
+
+
+class Stillborn(Counter):
+  """A world that cannot be begun where its row says so."""
+
+  def reset(self, **columns) -> str | None:
+    super().reset(**columns)
+    if columns.get('answer') == 'bad':
+      raise RuntimeError('no such world')
+    return f' (begins at {self.total})'
+
+  def add(self, number: int) -> int:
+    """Adds to the sum.
+
+    Args:
+      number: what is added.
+    """
+    return super().add(number)
