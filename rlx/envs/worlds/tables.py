@@ -41,13 +41,18 @@ class WordGame(SeatTask):
   history: Callable[[np.ndarray], np.ndarray] | None
 
 
-def kuhn() -> WordGame:
-  """Kuhn's poker. A deal is a problem; there are six, and all are trained on: nothing is held out."""
+def kuhn(*, handicap: float = 0.0) -> WordGame:
+  """Kuhn's poker. A deal is a problem; there are six, and all are trained on: nothing is held out.
+
+  Args:
+    handicap: what the first player pays the second for every game.
+  """
   alphabet = '12JQKpb'
   cards, seats = text.characters('JQK', alphabet), text.characters('12', alphabet)
   hand = lambda state, seat: jnp.stack([seats[seat], cards[state['cards'][seat]]])
   return in_words(
-      kuhns.kuhn(), alphabet=alphabet, moves='pb', hand=hand, prompt_columns=2, history=lambda view: view[1:]
+      kuhns.kuhn(handicap=handicap), alphabet=alphabet, moves='pb', hand=hand, prompt_columns=2,
+      history=lambda view: view[1:],
   )
 
 

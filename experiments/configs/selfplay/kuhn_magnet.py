@@ -1,0 +1,66 @@
+"""A tiny decoder learns Kuhn's poker from itself, tied to a copy that lags behind.
+
+    rlx --config=selfplay/kuhn_magnet --workdir=runs/kuhn
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+from rlx.experiments.configs.quickstart import arithmetic
+
+SEATS = {'first': 'policy', 'second': 'policy'}  # seat -> model: self-play
+
+
+def get_config(arg: str = '', *, steps: int = 1000) -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  arg = parse_arg(arg, smoke=False)
+  config = arithmetic.get_config('', steps=steps)
+  config.stages = ('main',)
+  del config['sft']
+  config.task = {'name': 'worlds.tables.kuhn'}
+  config.models.policy.update(
+      num_layers=1, width=32, num_heads=2, num_kv_heads=2, mlp_size=64, context_length=8
+  )
+  config.slow = {'reference': 'policy'}
+  config.decoding.max_tokens = 4  # of a seat: two moves, and what is read between them
+  config.rollout = {
+      'name': 'seats.episodes',
+      'names': {**SEATS},
+      'episodes': 192,
+      'group_size': 16,  # of a deal
+      'turn_tokens': 1,  # a move
+      'max_turns': {'name': 'controllers.schedules.constant', 'value': 3},
+      'learnt': ('first', 'second'),
+  }
+  config.reward = {'name': 'of_world'}
+  config.algorithm = {
+      'name': 'following',
+      'copies': {'reference': 'policy'},
+      'period': 50,  # updates
+      'parent': {
+          'name': 'dr_grpo',
+          'clip_low': 0.2,
+          'clip_high': 0.2,
+          'length': 1,  # sums over the tokens of a row
+          'kl': {'name': 'kl_in_loss', 'coef': 0.5},
+      },
+  }
+  config.updates.microbatches = 1
+  config.optimizer.update(learning_rate=1.5e-3, decay_steps=steps - 20, final_fraction=0.05)
+  config.evals = {'nash': {'name': 'nash.nash_conv', 'names': {**SEATS}, 'every': 20}}
+  config.log.headline = 'eval/nash/nash_conv'
+  config.log.samples = 0
+  if arg.smoke:
+    _shrink(config)
+  return config
+
+
+def _shrink(config: ConfigDict) -> None:
+  """A run of a few seconds that takes every path."""
+  config.steps = 4
+  config.rollout.update(episodes=16, group_size=4)
+  config.evals.nash.every = 2
+  config.checkpoint = {'every': 2, 'keep': 2}
+  config.log.steps_per_dispatch = 2
