@@ -39,7 +39,9 @@ def folder(tmp_path, monkeypatch):
     del sys.modules[name]
 
 
-EXECUTED = [*sorted(GUIDES.glob('own_*.md')), GUIDES / 'debugging.md', GUIDES / 'agents.md']
+EXECUTED = [
+    *sorted(GUIDES.glob('own_*.md')), *(GUIDES / f'{name}.md' for name in ('debugging', 'agents', 'selfplay'))
+]
 
 
 AT_ONCE = [GUIDES / 'own_reward.md', GUIDES / 'own_model.md', GUIDES / 'debugging.md']

@@ -91,7 +91,7 @@ def sample(
   Returns:
     seat -> a batch of B = P * group_size rows, of the columns of `engine.turns.as_rows` and `seats`. What a
     seat was given for what others said stands at the last token that it said itself; a seat that never spoke
-    has no reward (NaN).
+    has no reward (NaN), but its `payoffs` [B] as all have.
   Raises:
     ValueError: something does not fit.
   """
@@ -148,7 +148,7 @@ def _play(params, prompts, prompt_lengths, given, group_size, *, speakers, task,
 
   with loops.times(decoding.max_tokens):
     table = jax.lax.while_loop(lambda table: ~jnp.all(table.over), a_round, table)
-  seats = [seat._replace(hidden=(), cache=(), told=(), owed=()) for seat in table.seats]
+  seats = [seat._replace(hidden=(), cache=(), told=()) for seat in table.seats]
   return seats, table.truncated, table.info
 
 
@@ -286,7 +286,8 @@ def _as_rows(problems, number: int, seat: Seat, truncated, info, *, group_size, 
       one(seat.logprobs), one(jnp.where(spoke, seat.counts, 0)), episodes, group_size=group_size,
       decoding=decoding,
   )
-  return {**rows, 'seats': jnp.full(truncated.shape[0], number, jnp.int32)}
+  payoffs = jnp.where(seat.closes, seat.rewards, 0).sum(axis=1) + seat.owed
+  return {**rows, 'seats': jnp.full(truncated.shape[0], number, jnp.int32), 'payoffs': payoffs}
 
 
 def decoding_of(task: SeatTask, speakers: Mapping[str, Speaker]) -> Decoding:

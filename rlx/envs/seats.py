@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from rlx.envs.text import Task
 from rlx.envs.turns import SUCCESS, TurnTask, fingerprint
 from rlx.types import Batch
 
-__all__ = ['SUCCESS', 'SeatReply', 'SeatTask', 'one_seat', 'told']
+__all__ = ['SUCCESS', 'Exam', 'ExaminedTask', 'SeatReply', 'SeatTask', 'one_seat', 'told']
 
 
 class SeatReply(NamedTuple):
@@ -79,6 +80,28 @@ class SeatTask(Task):
   def demonstrate(self, world, key, num):
     """Raises `ValueError`: nobody shows how to play."""
     raise ValueError('a world of seats has no solutions to be imitated')
+
+
+class Exam(NamedTuple):
+  """All that a seat may be asked, as rows, with the one token that is right; on the host."""
+
+  seat: str
+  tokens: np.ndarray  # [Q, C] int32, what it has read
+  lengths: np.ndarray  # [Q] int32
+  right: np.ndarray  # [Q] int32
+  kinds: np.ndarray  # [Q] int32, into `names`
+  names: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExaminedTask(SeatTask):
+  """A world in which one seat can be asked everything.
+
+  Attributes:
+    exam: makes the questions.
+  """
+
+  exam: Callable[[], Exam]
 
 
 def one_seat(task: TurnTask) -> SeatTask:

@@ -80,8 +80,8 @@ def against_league(
       sat = {seat: both[name] for seat, name in one.items()}
       rows, after = play(sat, {**world, 'step': world['step']}, jax.random.fold_in(key, own))
       found.append(rows[table_of.seats[own]])
-      others = jnp.stack([rows[seat]['rewards'] for seat, name in one.items() if name == PAST])
-      paid.append((found[-1]['rewards'], others))
+      others = jnp.stack([rows[seat]['payoffs'] for seat, name in one.items() if name == PAST])
+      paid.append((found[-1]['payoffs'], others))
     own, theirs = (_mean_of(each) for each in zip(*paid, strict=True))
     table = tables.record(table, place, own, theirs, episodes, memory=memory)
     batch = seats.together(dict(enumerate(found)), tuple(range(num)))
@@ -92,5 +92,5 @@ def against_league(
 
 
 def _mean_of(rewards: tuple[jax.Array, ...]) -> jax.Array:
-  """[] of rewards of any shapes; 0 where nobody was asked."""
-  return jnp.nan_to_num(jnp.nanmean(jnp.concatenate([x.reshape(-1) for x in rewards])))
+  """[] of rewards of any shapes."""
+  return jnp.mean(jnp.concatenate([x.reshape(-1) for x in rewards]))

@@ -20,7 +20,7 @@ from rlx.experiments.configs.selfplay import kuhn_magnet
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   parse_arg(arg, smoke=False)
-  config = kuhn_magnet.get_config(arg)
+  config = kuhn_magnet.get_config(arg, steps=400)
   config.task = {'name': 'worlds.tables.kuhn', 'handicap': 1.0}
   config.algorithm.parent = ConfigDict({
       'name': 'policy_gradient',
@@ -47,6 +47,5 @@ def claim() -> Claim:
       reading=mean('eval/nash/nash_conv', lower=True),
       asserts=(above('pooled'),),
       baseline=Arm('pooled', pooled),
-      seeds=10,
-      minutes=8.0,
+      minutes=5.0,
   )

@@ -42,32 +42,32 @@ SPEAKER = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=6
 
 
 def whispering(*, tells=lambda state, action: action[:1]):
-  """Three seats with a secret each; what is said is told to the next seat, chance ends it, rewards count.
+  """Two seats with a secret each; what is said is told to the next seat, chance ends it, rewards count.
 
-  Seat 2 speaks twice in a round. `tells` is what of an action is told.
+  The second speaks twice in a round. `tells` is what of an action is told.
   """
-  order = (0, 2, 1, 2)
+  order = (0, 1, 1)
 
   def sample(key, num, held_out):
-    secrets = jax.random.randint(key, (num, 3), 2, ROOMS.vocab_size)
+    secrets = jax.random.randint(key, (num, 2), 2, ROOMS.vocab_size)
     return {
         'secrets': secrets, 'prompts': jnp.stack([secrets, jnp.full_like(secrets, 3)], axis=2),
-        'prompt_lengths': jnp.full((num, 3), 2),
+        'prompt_lengths': jnp.full((num, 2), 2),
     }
 
   def act(state, action, length, key):
-    seat = jnp.array(order)[state['turn'] % 4]
-    nexts = jnp.array(order)[(state['turn'] + 1) % 4]
-    word = jnp.broadcast_to(tells(state, action)[None], (3, 1)).astype(jnp.int32)
+    seat = jnp.array(order)[state['turn'] % 3]
+    nexts = jnp.array(order)[(state['turn'] + 1) % 3]
+    word = jnp.broadcast_to(tells(state, action)[None], (2, 1)).astype(jnp.int32)
     return SeatReply(
         state={**state, 'turn': state['turn'] + 1}, observations=jnp.maximum(word, 1),
-        lengths=(jnp.arange(3) == nexts).astype(jnp.int32), rewards=(1 + seat) * jnp.arange(1.0, 4.0),
+        lengths=(jnp.arange(2) == nexts).astype(jnp.int32), rewards=(1 + seat) * jnp.arange(1.0, 3.0),
         ended=jax.random.bernoulli(key, 0.2), understood=length > 1, info={'said': length},
     )
 
   start = lambda problem: {'secrets': problem['secrets'], 'turn': jnp.int32(0)}
   return SeatTask(
-      alphabet=ROOMS.alphabet, prompt_columns=2, answer_columns=3, sample=sample, seats=('a', 'b', 'c'),
+      alphabet=ROOMS.alphabet, prompt_columns=2, answer_columns=3, sample=sample, seats=('a', 'b'),
       order=order, observation_columns=1, start=start, act=act,
   )
 
@@ -78,7 +78,7 @@ SAME = dict.fromkeys(WORLD.seats, PARAMS)
 
 
 @functools.partial(jax.jit, static_argnames=('world', 'speakers', 'group_size'))
-def play(params, problems, ids=None, *, world=WORLD, speakers=(SPEAKER,) * 3, group_size=GROUP_SIZE):
+def play(params, problems, ids=None, *, world=WORLD, speakers=(SPEAKER,) * 2, group_size=GROUP_SIZE):
   return engine.sample(
       params, dict(zip(world.seats, speakers, strict=True)), world, problems, KEY, group_size=group_size,
       turns=TURNS, sequence_ids=ids, world_key=WORLD_KEY,
@@ -109,7 +109,7 @@ def test_one_seat_is_a_world_of_turns_to_the_bit():
       world_key=WORLD_KEY,
   ))()['policy']
   assert_bitwise(rows, expected, but=('seats',))
-  assert expected['turns/mean'].max() > 2 and rows.keys() - expected.keys() == {'seats'}
+  assert expected['turns/mean'].max() > 2 and rows.keys() - expected.keys() == {'seats', 'payoffs'}
 
 
 def test_columns_are_those_of_the_table_and_seats_speak_in_their_order():
@@ -120,7 +120,6 @@ def test_columns_are_those_of_the_table_and_seats_speak_in_their_order():
     assert (rows[name]['groups'] == np.arange(15) // 3).all()
   spoke = {name: np.isfinite(rows[name]['rewards']) for name in WORLD.seats}
   assert spoke['a'].all() and not spoke['b'].all() and spoke['b'].any()
-  assert (spoke['b'] <= spoke['c']).all()  # b is asked after c
   actions = sum(np.where(spoke[name], rows[name]['turns'].max(axis=1) + 1, 0) for name in WORLD.seats)
   assert actions.max() > 4 and (actions <= TURNS.max_turns).all()
 
@@ -131,10 +130,10 @@ def test_rewards_are_those_of_all_actions_and_each_seat_hears_what_it_was_told()
   act = jax.jit(WORLD.act)
   for episode in range(15):
     one = {name: {k: x[episode] for k, x in rows[name].items()} for name in WORLD.seats}
-    state, told, totals = WORLD.start(jax.tree.map(lambda x: x[episode // 3], PROBLEMS)), {}, np.zeros(3)
+    state, told, totals = WORLD.start(jax.tree.map(lambda x: x[episode // 3], PROBLEMS)), {}, np.zeros(2)
     column, last = dict.fromkeys(WORLD.seats, 2), {}
     for turn in range(TURNS.max_turns):
-      name = WORLD.seats[order[turn % 4]]
+      name = WORLD.seats[order[turn % 3]]
       row = one[name]
       if name in told:
         assert row['tokens'][column[name]] == told.pop(name) and not row['action_mask'][column[name]]
@@ -150,8 +149,9 @@ def test_rewards_are_those_of_all_actions_and_each_seat_hears_what_it_was_told()
       totals, state, last[name] = totals + np.asarray(reply.rewards), reply.state, turn
       if reply.ended or turn + 1 == TURNS.max_turns:
         break
-      told[WORLD.seats[order[(turn + 1) % 4]]] = int(reply.observations[0, 0])
+      told[WORLD.seats[order[(turn + 1) % 3]]] = int(reply.observations[0, 0])
     for seat, name in enumerate(WORLD.seats):
+      assert one[name]['payoffs'] == totals[seat]
       if name in last:
         assert one[name]['rewards'] == totals[seat] and one[name]['truncated'] == (not reply.ended)
         np.testing.assert_allclose(one[name]['token_rewards'].sum(), totals[seat])
@@ -165,15 +165,13 @@ def test_two_seats_of_one_model_are_two_of_copies():
 
 
 def test_seats_have_parameters_and_shapes_of_their_own():
-  other = play({**SAME, 'c': OTHER}, PROBLEMS)
-  assert (other['c']['tokens'] != drawn()['c']['tokens']).any()
-  first = np.asarray(other['a']['turns'] <= 0)
+  other = play({**SAME, 'b': OTHER}, PROBLEMS)
+  assert (other['b']['tokens'] != drawn()['b']['tokens']).any()
   np.testing.assert_array_equal(other['a']['tokens'][:, :3], drawn()['a']['tokens'][:, :3])
-  assert first.any()
   wide = model_of(32)
-  speakers = (SPEAKER, SPEAKER, dataclasses.replace(SPEAKER, model=wide))
-  rows = play({**SAME, 'c': wide.init(jax.random.key(5))}, PROBLEMS, speakers=speakers)
-  assert np.isfinite(rows['c']['sampler_logprobs']).all()
+  speakers = (SPEAKER, dataclasses.replace(SPEAKER, model=wide))
+  rows = play({**SAME, 'b': wide.init(jax.random.key(5))}, PROBLEMS, speakers=speakers)
+  assert np.isfinite(rows['b']['sampler_logprobs']).all()
 
 
 def test_what_is_not_said_to_a_seat_leaves_its_rows_as_they_are_to_the_bit():
@@ -183,10 +181,9 @@ def test_what_is_not_said_to_a_seat_leaves_its_rows_as_they_are_to_the_bit():
   hidden = {**PROBLEMS, 'prompts': PROBLEMS['prompts'].at[:, 0, 0].set(5)}
   after = play(SAME, hidden, world=deaf)
   assert (before['a']['sampler_logprobs'] != after['a']['sampler_logprobs']).any()
-  for name in ('b', 'c'):
-    assert_bitwise(before[name], after[name])
+  assert_bitwise(before['b'], after['b'])
   heard = play(SAME, hidden)  # where it is told, it does matter
-  assert (heard['c']['sampler_logprobs'] != drawn()['c']['sampler_logprobs']).any()
+  assert (heard['b']['sampler_logprobs'] != drawn()['b']['sampler_logprobs']).any()
 
 
 def test_order_and_neighbours_change_no_bit():
@@ -217,14 +214,14 @@ def test_a_mesh_plays_the_same(shape):
 
 def test_sizes_and_speakers_that_do_not_fit_are_said():
   ask = lambda speakers, turns=TURNS: engine.check(WORLD, engine.decoding_of(WORLD, speakers), turns)
-  with pytest.raises(ValueError, match=r"\['c'\] have no model"):
-    ask({'a': SPEAKER, 'b': SPEAKER})
+  with pytest.raises(ValueError, match=r"\['b'\] have no model"):
+    ask({'a': SPEAKER})
   with pytest.raises(ValueError, match=r"\['d'\] never speak"):
     ask({**dict.fromkeys(WORLD.seats, SPEAKER), 'd': SPEAKER})
   with pytest.raises(ValueError, match='turn_tokens=30'):
     ask(dict.fromkeys(WORLD.seats, SPEAKER), Turns(turn_tokens=30, max_turns=2))
   with pytest.raises(ValueError, match=r"\['b'\] never speak"):
-    dataclasses.replace(WORLD, order=(0, 2))
+    dataclasses.replace(WORLD, order=(0, 0))
   short = dataclasses.replace(MODEL, shape=dataclasses.replace(MODEL.shape, vocab_size=5))
   with pytest.raises(ValueError, match='unlike vocabularies'):
-    ask({**dict.fromkeys(WORLD.seats, SPEAKER), 'c': dataclasses.replace(SPEAKER, model=short)})
+    ask({**dict.fromkeys(WORLD.seats, SPEAKER), 'b': dataclasses.replace(SPEAKER, model=short)})
