@@ -41,7 +41,7 @@ def check_seat_task(task: SeatTask, *, num: int = 128, max_turns: int = 24) -> N
   _require(
       played['same'][counts].all(), 'what stands behind `length`, or how long the array is, changes a reply'
   )
-  _require(played['understood'][counts].any(), 'no action of any single character is ever understood')
+  _require(played['understood'][counts].any(), 'no action of random words is ever understood')
   _require(played['over'].any(), f'no episode ends in {max_turns} actions')
   lengths, observations = played['lengths'][counts], played['observations'][counts]
   inside = np.arange(task.observation_columns)[None, None] < lengths[..., None]

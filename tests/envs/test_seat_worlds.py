@@ -28,7 +28,7 @@ WORLDS = {
 
 @pytest.mark.parametrize('name', WORLDS)
 def test_worlds_keep_the_contract(name):
-  check_seat_task(WORLDS[name](), num=64)
+  check_seat_task(WORLDS[name](), num=256)
 
 
 def unfinished(task):
