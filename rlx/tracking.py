@@ -51,3 +51,27 @@ def periodic(names: dict[str, str], *, period: int, rate: float = 1.0) -> Track:
     return {**slow, **copied}
 
   return track
+
+
+def into_league(name: str, *, of: str, period: int) -> Track:
+  """A league (`models/league.py`) that a trained model joins after every `period` optimizer updates.
+
+  Where it is full the newest version takes the place of the oldest.
+
+  Args:
+    name: of the league among the lagging models.
+    of: trained model.
+    period: in optimizer updates, at least 1.
+  """
+
+  def track(slow: Models, params: Models, update: jax.Array) -> Models:
+    joins, stacked = (update + 1) % period == 0, slow[name]
+    size = jax.tree.leaves(stacked['policies'])[0].shape[0]
+    place = stacked['count'] % size
+    put = lambda stack, x: stack.at[jnp.where(joins, place, size)].set(x, mode='drop')
+    joined = {
+        'policies': jax.tree.map(put, stacked['policies'], params[of]), 'count': stacked['count'] + joins
+    }
+    return {**slow, name: joined}
+
+  return track

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rlx import reductions
+from rlx import lens, reductions
 from rlx.advantages import groups
 from rlx.algorithms.aepo import aepo
 from rlx.algorithms.brpo import brpo
@@ -50,6 +50,7 @@ from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as selection
 from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Critic, Scoring, Speaker
+from rlx.envs.seats import SeatReply, SeatTask, told
 from rlx.envs.text import Task, demonstrations
 from rlx.envs.worlds.rooms import rooms
 from rlx.losses import comparisons, corrections, policy, preference, ratios, regularizers, weights
@@ -59,7 +60,7 @@ from rlx.models.heads import TokenHead
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
-from rlx.rollout import curriculum, modes, nucleus, prompts, tree, turns
+from rlx.rollout import curriculum, modes, nucleus, prompts, seats, tree, turns
 from rlx.rollout import latent as latent_rollout
 from rlx.types import Algorithm, StatefulRollout
 
@@ -110,6 +111,30 @@ WORLD_POLICY = Speaker(
 WORLD_CRITIC = Critic(head=TokenHead(WALKER), scoring=SCORING)
 
 
+def repeat_at_seats():
+  """Two seats, each with a digit to repeat; the second hears what the first has said."""
+
+  def sample(key, num, held_out):
+    digits = jax.random.randint(key, (num, 2, 1), 2, TASK.vocab_size)
+    return {'digits': digits[..., 0], 'prompts': digits, 'prompt_lengths': jnp.ones((num, 2), jnp.int32)}
+
+  def act(state, action, length, key):
+    seat = state['spoken']
+    right = (action[0] == state['digits'][seat]) & (length == 1)
+    heard, lengths = told(jnp.maximum(action[:1], 1), jnp.array([False, True]))
+    return SeatReply(
+        state={**state, 'spoken': seat + 1}, observations=heard, lengths=lengths,
+        rewards=right * (jnp.arange(2) == seat) * 1.0, ended=seat == 1, understood=right,
+        info={'right': right},
+    )
+
+  return SeatTask(
+      alphabet=TASK.alphabet, prompt_columns=1, answer_columns=1, sample=sample, seats=('one', 'two'),
+      order=(0, 1), observation_columns=1, act=act,
+      start=lambda problem: {'digits': problem['digits'], 'spoken': jnp.int32(0)},
+  )
+
+
 def samples(batch_size=BATCH_SIZE):
   return prompts.completions(
       TASK, POLICY, batch_size=batch_size, group_size=GROUP_SIZE, num_slots=0
@@ -142,6 +167,15 @@ def walks():
       WORLD, WORLD_POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=16, turn_tokens=1,
       max_turns=functools.partial(schedules.constant, value=5),
   )
+
+
+def both_seats():
+  speakers = dict.fromkeys(('one', 'two'), POLICY)
+  play = seats.episodes(
+      repeat_at_seats(), speakers, episodes=BATCH_SIZE // 2, group_size=GROUP_SIZE, turn_tokens=1,
+      max_turns=functools.partial(schedules.constant, value=2), learnt=('one', 'two'),
+  )
+  return lens.bind(play, dict.fromkeys(('one', 'two'), 'policy'))
 
 
 def chosen(num_prompts):
@@ -344,6 +378,8 @@ ROWS = (
             schedules.two_phases, kept=0.8, slow_rate=2.0, fast_rate=3.0, num_steps=200))),
     Row('grpo_rooms', lambda: grpo(walks(), reward, WORLD_POLICY, no_kl(), **clip, entropy_coef=0.0),
         model=WALKER, core=True),
+    Row('grpo_seats', lambda: grpo(
+        both_seats(), reward, POLICY, no_kl(), **clip, entropy_coef=0.0), core=True),
     Row('gigpo', lambda: gigpo(
         walks(), reward, WORLD_POLICY, no_kl(), **clip, discount=0.9, step_weight=1.0, scaled=True),
         model=WALKER),

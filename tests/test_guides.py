@@ -40,7 +40,8 @@ def folder(tmp_path, monkeypatch):
 
 
 EXECUTED = [
-    *sorted(GUIDES.glob('own_*.md')), *(GUIDES / f'{name}.md' for name in ('debugging', 'agents', 'tools'))
+    *sorted(GUIDES.glob('own_*.md')),
+    *(GUIDES / f'{name}.md' for name in ('debugging', 'agents', 'tools', 'selfplay')),
 ]
 
 

@@ -293,14 +293,14 @@ def test_lagging_models_follow_any_algorithm():
       rollout=noisy(2), loss=lambda models, batch, key: (0.0, {}),
       track=lambda slow, params, update: {**slow, 'count': slow['count'] + 1},
   )
-  algorithm = following(parent, names={'old': 'policy'}, period=3)
+  algorithm = following(parent, copies={'old': 'policy'}, period=3)
   slow, seen = {'old': jnp.float32(-1), 'count': jnp.int32(0)}, []
   for update in range(6):
     slow = algorithm.track(slow, {'policy': jnp.float32(update)}, jnp.int32(update))
     seen.append(float(slow['old']))
   assert seen == [-1, -1, 2, 2, 2, 5] and slow['count'] == 6
   with pytest.raises(ValueError, match='period=0'):
-    following(parent, names={}, period=0)
+    following(parent, copies={}, period=0)
 
 
 @pytest.mark.slow

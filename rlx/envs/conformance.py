@@ -337,7 +337,12 @@ def _same(reply, other) -> jax.Array:
   """Whether two replies are equal, of observations what counts; numbers up to rounding."""
   inside = jnp.arange(reply.observation.shape[0]) < reply.length
   cut = lambda x: x._replace(observation=jnp.where(inside, x.observation, 0))
-  pairs = jax.tree.map(lambda x, y: jnp.all(jnp.abs(1.0 * x - y) < 1e-5), cut(reply), cut(other))
+  return same_replies(cut(reply), cut(other))
+
+
+def same_replies(reply, other) -> jax.Array:
+  """Whether two trees are equal, numbers up to rounding."""
+  pairs = jax.tree.map(lambda x, y: jnp.all(jnp.abs(1.0 * x - y) < 1e-5), reply, other)
   return jnp.stack(jax.tree.leaves(pairs)).all()
 
 

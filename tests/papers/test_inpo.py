@@ -43,7 +43,7 @@ def test_the_last_iterate_nears_the_nash_policy_and_that_of_dpo_does_not():
 
   def distance(loss, follows):
     parent = dpo(rollout, toy.POLICY, toy.POLICY, loss=loss)
-    algorithm = following(parent, names=dict.fromkeys(follows, 'policy'), period=PERIOD)
+    algorithm = following(parent, copies=dict.fromkeys(follows, 'policy'), period=PERIOD)
     found = toy.learnt(
         algorithm, games, num_answers=3, slow=('reference', 'last'), steps=6400, optimizer=optax.sgd(0.5),
     )

@@ -1,0 +1,38 @@
+"""Kuhn's poker against a league of 8 past versions, each drawn as often: fictitious self-play.
+
+    rlx --config=selfplay/kuhn_league --workdir=runs/kuhn_league
+
+Other draws are sections in the place of `rollout.draw`: `controllers.league.prioritised` plays those more
+often against which less is won, `nash_mix` is PSRO's, `latest` the newest.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.selfplay import kuhn_magnet
+
+SIZE = 8  # past versions
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  config = kuhn_magnet.get_config(arg)
+  config.models.past = {'name': 'league', 'size': SIZE, 'names': {'of': 'policy'}}
+  config.slow = {'past': 'past'}
+  del config.rollout['learnt']
+  config.rollout.update(
+      name='league.against_league', names={'learner': 'policy', 'past': 'past'}, league_size=SIZE,
+      draw={'name': 'controllers.league.uniform'},
+      memory=1000.0,  # games, after which what was found of a policy that learns counts half
+  )
+  parent = config.algorithm.parent.to_dict()
+  parent['kl'] = {'name': 'no_kl'}
+  config.algorithm = ConfigDict({
+      'name': 'following.joining',
+      'league': 'past',
+      'of': 'policy',
+      'period': 50,  # updates
+      'parent': parent,
+  })
+  return config
