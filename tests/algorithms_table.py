@@ -37,6 +37,7 @@ from rlx.algorithms.nlpo import nlpo
 from rlx.algorithms.pav import pav
 from rlx.algorithms.policy_gradient import policy_gradient
 from rlx.algorithms.ppo import ppo
+from rlx.algorithms.recap import recap
 from rlx.algorithms.red import red
 from rlx.algorithms.reference_free import reference_free
 from rlx.algorithms.reinforce import reinforce
@@ -63,6 +64,7 @@ from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import curriculum, demonstrated, modes, nucleus, prompts, tree, turns
 from rlx.rollout import latent as latent_rollout
+from rlx.rollout.beside import beside
 from rlx.types import Algorithm, StatefulRollout
 
 NUM_TOKENS, GROUP_SIZE, BATCH_SIZE = 3, 4, 64
@@ -353,6 +355,9 @@ ROWS = (
     Row('red', lambda: red(
         beside_experts(demonstrated.demonstrated), reward, POLICY, no_kl(), **clip, weight_min=1.0,
         weight_max=7.0, keep=0.9, accuracy_min=0.5, gamma=0.1)),
+    Row('recap', lambda: recap(
+        beside(samples(), prompts.solutions(TASK, POLICY, batch_size=8)), reward, POLICY, no_kl(), **clip,
+        num_objectives=2, window=4, temperature=1.0), metric='reward/online'),
     Row('grpo_rooms', lambda: grpo(walks(), reward, WORLD_POLICY, no_kl(), **clip, entropy_coef=0.0),
         model=WALKER, core=True),
     Row('gigpo', lambda: gigpo(

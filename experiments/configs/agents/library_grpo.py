@@ -17,7 +17,7 @@ TURNS = {'turn_tokens': 3, 'max_turns': 6}  # a call of two characters and the e
 
 
 def get_config(arg: str = '', *, steps: int = 200) -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing), `small` (half of the episodes, 120 steps: a minute or two);
+  """Arguments: `smoke` (seconds, learns nothing), `small` (half of the episodes, 80 steps: a minute or two);
   `steps` are those of the last stage."""
   arg = parse_arg(arg, smoke=False, small=False)
   config = rooms_grpo.get_config(f'smoke={arg.smoke},small={arg.small}', steps=steps)
@@ -34,5 +34,8 @@ def get_config(arg: str = '', *, steps: int = 200) -> ConfigDict:
   config.rollout.max_turns.value = TURNS['max_turns']
   config.sft.rollout.update(TURNS)
   config.evals.held_out.update(TURNS)
-  config.sft.stop.at_least = 0.3
+  config.sft.steps = 4 if arg.smoke else 20  # half as many more, and nothing is left to be learnt
+  config.evals.sampled = {**config.evals.held_out, 'name': 'turns.sampled_episodes'}
+  if arg.small:
+    config.steps = 80
   return config

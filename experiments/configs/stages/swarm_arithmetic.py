@@ -42,7 +42,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """Beside nodes that keep to themselves. Nodes of a swarm are not independent: the interval is too narrow."""
+  """Beside nodes that are alone. Nodes of a swarm are not independent: the interval is too narrow."""
   return Claim(
       paper='S092',
       says='nodes that take half of their groups from three others end above nodes that are alone',
