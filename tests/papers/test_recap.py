@@ -83,6 +83,16 @@ def test_rows_that_are_shown_stand_behind_those_that_are_sampled():
   assert not batch['sampler_logprobs'][SAMPLES:].any()
 
 
+def test_general_tasks_have_a_number_each():
+  """`beside` in `beside`: the samples, and two kinds of rows that are shown."""
+  key, models = jax.random.key(0), {'policy': jnp.zeros((FEATURES, VOCAB))}
+  alone = lambda *x: ({name: a for name, a in shown(*x)[0].items() if name != 'tasks'}, {})
+  rollout = beside(samples, beside(alone, alone))
+  batch, _ = rollout(models, rollout.begin(key), key)
+  assert batch['tasks'].tolist() == [0] * SAMPLES + [1] * SHOWN + [2] * SHOWN
+  assert (batch['offline'] == (batch['tasks'] > 0)).all()
+
+
 def test_each_objective_has_the_mean_of_its_rows():
   batch = {'lost': jnp.array([1.0, 0.0, 4.0, jnp.nan, 2.0]), 'tasks': jnp.array([0, 0, 1, 1, 3])}
   np.testing.assert_allclose(losses(batch, num_objectives=4), [0.5, 4, 0, 2])
@@ -148,4 +158,3 @@ def test_less_is_forgotten_than_under_fixed_weights_and_the_weights_move_as_desi
   np.testing.assert_allclose(weights[:, :4], 1, err_msg='until the window is full')
   late = weights[:, -20:].mean(axis=1)
   assert (late[:, 2] > late[:, 1] + 0.1).all(), 'onto the task of which there are few demonstrations'
-  assert (weights[:, 4:8, 0].mean(axis=1) > late[:, 0]).all(), 'off the samples when they are right'

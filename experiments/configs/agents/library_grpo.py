@@ -5,7 +5,8 @@
 The world is `envs/worlds/library.py`. A call that is none is answered by `!`, and costs a turn and nothing
 else.
 
-Result: not run yet.
+Result: 20 steps of imitation come to 18.8 % (median of three seeds), 40 steps to 100 %, so that nothing
+is left to be learnt: imitation ends after 20. What GRPO makes of that is not run yet.
 """
 
 from ml_collections import ConfigDict

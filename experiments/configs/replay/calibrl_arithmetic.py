@@ -4,7 +4,11 @@
 
 Paper: https://arxiv.org/abs/2602.20197; its images are left out, for nothing in it needs them.
 
-Result: not run yet.
+Result: does not show, the reverse does. Held-out accuracy after 240 steps of `small`, medians of five
+seeds (worst, best): 8.3 % (0, 21.7), and entropy of samples 0.25 nats a token in the end; with
+demonstrations that are imitated (`red_arithmetic` at a fixed weight) 32.3 % (14.0, 54.3) and 0.55; GRPO
+20.0 % (1.0, 32.0) and 0.33. From 20 % on, a tenth of the problems shown and λ = 0.1, an earlier form came
+to 49.7 % (imitated 47.3 %, GRPO 44.0 %) at no more entropy.
 """
 
 from ml_collections import ConfigDict

@@ -30,11 +30,10 @@ def get_config(arg: str = '') -> ConfigDict:
   config.sft.task = _skills((*OFTEN, *SELDOM, *NEW))
   config.sft.stop.at_least = 0.1
   completions = {**config.rollout, 'batch_size': 16 if arg.smoke else 128}
-  general = {'name': 'mixture', 'first': _skills(OFTEN), 'second': _skills(SELDOM), 'shares': (3, 1)}
   config.rollout = {
       'name': 'beside',
       'first': completions,
-      'second': {'name': 'solutions', 'task': general, 'batch_size': 16},
+      'second': {'name': 'beside', 'first': _shown(OFTEN, 12), 'second': _shown(SELDOM, 4)},
   }
   config.updates.microbatches = 1
   config.algorithm = {
@@ -51,6 +50,10 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.small:
     config.steps = 200
   return config
+
+
+def _shown(used: tuple[int, ...], rows: int) -> dict:
+  return {'name': 'solutions', 'task': {**_skills(used), 'name': 'envs.skills.skills'}, 'batch_size': rows}
 
 
 def _skills(used: tuple[int, ...]) -> dict:

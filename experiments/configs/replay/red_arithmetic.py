@@ -6,7 +6,10 @@ Supervised learning ends after 40 steps, at some 4 %, where rewards alone are to
 
 Paper: https://arxiv.org/abs/2508.16677
 
-Result: not run yet.
+Result: does not show. Held-out accuracy after 240 steps of `small`, medians of five seeds (worst, best):
+20.3 % (10.7, 46.7); the same demonstrations at a fixed weight 32.3 % (14.0, 54.3); samples alone 20.0 %
+(1.0, 32.0). The weight does follow the ratio, and wanders between its bounds, 1 and 7; at four of five
+demonstrations samples fail, and imitation by LUFFY's shaping is then slower than plain imitation.
 """
 
 from ml_collections import ConfigDict

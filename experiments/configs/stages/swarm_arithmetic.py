@@ -8,7 +8,8 @@ others' in the place of its own last ones. The figures of `metrics.jsonl` are me
 
 Paper: SAPO, https://arxiv.org/abs/2509.08721.
 
-Result: not run yet.
+Result: not run yet. Before groups that teach came first, from 20 % and with two-digit numbers, held-out
+accuracy after 200 steps was 1.2 to 3.2 % in five swarms, and 2.4 to 3.6 % without exchange.
 """
 
 from ml_collections import ConfigDict
