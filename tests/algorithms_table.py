@@ -16,6 +16,7 @@ from rlx import lens, reductions
 from rlx.advantages import groups
 from rlx.algorithms.aepo import aepo
 from rlx.algorithms.brpo import brpo
+from rlx.algorithms.calibrl import calibrl
 from rlx.algorithms.capo import capo
 from rlx.algorithms.clpo import clpo
 from rlx.algorithms.cog_rethinker import cog_rethinker
@@ -36,6 +37,8 @@ from rlx.algorithms.nlpo import nlpo
 from rlx.algorithms.pav import pav
 from rlx.algorithms.policy_gradient import policy_gradient
 from rlx.algorithms.ppo import ppo
+from rlx.algorithms.recap import recap
+from rlx.algorithms.red import red
 from rlx.algorithms.reference_free import reference_free
 from rlx.algorithms.reinforce import reinforce
 from rlx.algorithms.remax import remax
@@ -60,8 +63,9 @@ from rlx.models.heads import TokenHead
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
-from rlx.rollout import curriculum, modes, nucleus, prompts, seats, tree, turns
+from rlx.rollout import curriculum, demonstrated, modes, nucleus, prompts, seats, tree, turns
 from rlx.rollout import latent as latent_rollout
+from rlx.rollout.beside import beside
 from rlx.types import Algorithm, StatefulRollout
 
 NUM_TOKENS, GROUP_SIZE, BATCH_SIZE = 3, 4, 64
@@ -205,6 +209,10 @@ def transferring():
   copy = lambda name: lambda batch: batch[name]
   copies = {f'direct_{to}': copy(name) for to, name in direct.items()}
   return with_columns(samples(), **none, **copies)
+
+
+def beside_experts(rollout):
+  return rollout(TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=0, shown_share=0.5)
 
 
 def compared(batch_size=BATCH_SIZE):
@@ -376,6 +384,14 @@ ROWS = (
         samples(), reward, POLICY, **clip, entropy_coef=0.001, smooth_coef=3.0, ratio_low=0.5, ratio_high=2.0,
         window=50, phase=functools.partial(
             schedules.two_phases, kept=0.8, slow_rate=2.0, fast_rate=3.0, num_steps=200))),
+    Row('calibrl', lambda: calibrl(
+        beside_experts(demonstrated.measured), reward, POLICY, no_kl(), **clip, guided_coef=0.1, slope=0.5)),
+    Row('red', lambda: red(
+        beside_experts(demonstrated.demonstrated), reward, POLICY, no_kl(), **clip, weight_min=1.0,
+        weight_max=7.0, keep=0.9, accuracy_min=0.5, gamma=0.1)),
+    Row('recap', lambda: recap(
+        beside(samples(), prompts.solutions(TASK, POLICY, batch_size=8)), reward, POLICY, no_kl(), **clip,
+        num_objectives=2, window=4, temperature=1.0), metric='reward/online'),
     Row('grpo_rooms', lambda: grpo(walks(), reward, WORLD_POLICY, no_kl(), **clip, entropy_coef=0.0),
         model=WALKER, core=True),
     Row('grpo_seats', lambda: grpo(

@@ -1,8 +1,10 @@
 """Parts of stages and of learners: memories that go on, pairs, exchanges, models that begin as others."""
 
 import contextlib
+import functools
 import os
 from pathlib import Path
+import types
 
 import algorithms_table as table
 import chex
@@ -262,27 +264,71 @@ def test_tokens_become_turns():
 # --- populations --------------------------------------------------------------------------------------------
 
 
-def test_members_of_a_swarm_take_whole_groups_of_others():
+NODES, GROUPS, ASKED = 8, 4, 2  # two swarms of four; each has four groups of two rows
+
+
+@functools.cache
+def swarmed(taken_groups):
+  """Rows `x` that say whose they were and which, a policy that scores them by who reads, and rewards."""
+
   def inner(models, world, key):
     del key
-    who = models['who']
-    rows = jnp.arange(8)
-    return {'x': 100 * who + rows, 'groups': rows // 2 * 2}, world
+    rows = jnp.arange(GROUPS * 2)
+    # Of each member one group has a difference in its rewards: that of its number.
+    right = (rows // 2 == models['policy'] % GROUPS) & (rows % 2 == 0)
+    return {
+        'x': 100 * models['policy'] + rows, 'groups': rows // 2, 'right': right,
+        'sampler_logprobs': jnp.full((GROUPS * 2, 1), -1.0 * models['policy']),
+    }, world
 
-  rollout = swarm(inner, taken_groups=2, group_size=2)
-  draw = lambda who: rollout.draw({'who': who}, {}, jax.random.key(5))[0]
-  batch = jax.jit(jax.vmap(draw, axis_name='population'))(jnp.arange(4))
-  own, taken = np.asarray(batch['x'][:, :4]), np.asarray(batch['x'][:, 4:])
-  members = np.arange(4)[:, None]
+  scorer = types.SimpleNamespace(
+      score=lambda params, batch: (jnp.zeros(batch['sampler_logprobs'].shape) - 10 - params, None)
+  )
+  reward = lambda models, batch, key: {**batch, 'rewards': batch['right'].astype(jnp.float32)}
+  rollout = swarm(inner, scorer, reward, swarm_size=4, taken_groups=taken_groups, group_size=2)
+  draw = lambda who: rollout.draw({'policy': who}, {}, jax.random.key(5))[0]
+  return jax.device_get(jax.jit(jax.vmap(draw, axis_name='population'))(jnp.arange(NODES)))
+
+
+def test_members_of_a_swarm_take_whole_groups_of_others():
+  batch = swarmed(ASKED)
+  own, taken = batch['x'][:, :4], batch['x'][:, 4:]
+  members = np.arange(NODES)[:, None]
   np.testing.assert_array_equal(own, 100 * members + np.arange(4)[None])
   assert (taken // 100 != members).all()
-  groups = taken.reshape(4, 2, 2)
+  assert (taken // 100 // 4 == members // 4).all(), 'swarms do not know of each other'
+  groups = taken.reshape(NODES, ASKED, 2)
   assert (groups[..., 1] == groups[..., 0] + 1).all() and (groups[..., 0] % 2 == 0).all()
-  assert len({*groups[..., 0].ravel().tolist()}) > 4  # each draws for itself
   assert batch['groups'][0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
   np.testing.assert_array_equal(batch['swarm/taken'][0], [0, 0, 0, 0, 1, 1, 1, 1])
-  alone, _ = swarm(inner, taken_groups=0, group_size=2).draw({'who': 3}, {}, jax.random.key(5))
-  assert alone['x'].tolist() == list(range(300, 308))
+
+
+def test_groups_that_teach_are_taken_first():
+  """Three others have one each: two of them are taken, and with four asked for all three and one other."""
+  for num, share in ((ASKED, 1.0), (4, 0.75)):
+    batch = swarmed(num)
+    taken = batch['x'][:, -2 * num :].reshape(NODES, num, 2)[..., 0]
+    teaches = taken // 100 % GROUPS == taken % 100 // 2
+    np.testing.assert_array_equal(teaches.mean(axis=1), share)
+    np.testing.assert_allclose(batch['swarm/informative'][:, -1], share)
+    assert all(len(set(row.tolist())) == num for row in taken), 'none is taken twice'
+  assert len(np.unique(swarmed(ASKED)['x'][:, 4::2] % 100)) > 2, 'each draws for itself'
+
+
+def test_what_is_taken_is_scored_by_who_takes_it():
+  logprobs = swarmed(ASKED)['sampler_logprobs'][..., 0]
+  members = np.arange(NODES)[:, None] * np.ones((1, 4))
+  np.testing.assert_array_equal(logprobs[:, :4], -members)
+  np.testing.assert_array_equal(logprobs[:, 4:], -10 - members)
+
+
+def test_a_swarm_that_takes_nothing_changes_nothing():
+  np.testing.assert_array_equal(swarmed(0)['x'][3], 300 + np.arange(GROUPS * 2))
+
+
+def test_a_swarm_of_one_has_nobody_to_take_from():
+  with pytest.raises(ValueError, match='swarm_size=1: there is nobody'):
+    swarm(None, None, None, swarm_size=1, taken_groups=1, group_size=2)
 
 
 # --- models -------------------------------------------------------------------------------------------------

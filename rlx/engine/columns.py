@@ -38,3 +38,11 @@ def _backward(num_columns, residuals, cotangent):
 
 
 window.defvjp(_forward, _backward)
+
+
+def as_wide(*arrays: jax.Array) -> list[jax.Array]:
+  """Arrays [B, ..], padded behind their columns to the widest."""
+  if arrays[0].ndim < 2:
+    return list(arrays)
+  width = max(x.shape[1] for x in arrays)
+  return [jnp.pad(x, ((0, 0), (0, width - x.shape[1]), *[(0, 0)] * (x.ndim - 2))) for x in arrays]

@@ -21,6 +21,8 @@ from rlx.rewards.host import HostReward
 from rlx.types import Batch, Models, World
 
 _PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
+_TOLD = 'eval/'
+_SAMPLES_SEED = 1  # and so is the noise of their samples
 
 
 def verified(task: Task, policy: Speaker, transcripts: int, *, problems: int) -> Evaluation:
@@ -43,7 +45,8 @@ def verified_by(
 
   Args:
     task: where problems come from.
-    answer: `(models, problems) -> rows`, a row a problem.
+    answer: `(models, problems) -> rows`, a row a problem; columns `eval/<metric>` [P] are metrics by their
+      mean, without NaN.
     policy: what is examined; its decoding says how long completions can be.
     transcripts: how many are handed back to be read.
     problems: how many held-out problems are asked.
@@ -66,7 +69,8 @@ def verified_by(
         'prompts': asked['prompts'], 'completions': completions,
         'solutions': asked['solutions'], 'rewards': rewards,
     }
-    metrics = {'accuracy': rewards.mean(), **_lengths(batch)}
+    told = {name.removeprefix(_TOLD): jnp.nanmean(x) for name, x in batch.items() if name.startswith(_TOLD)}
+    metrics = {'accuracy': rewards.mean(), **_lengths(batch), **told}
     return metrics, jax.tree.map(lambda a: a[:transcripts], rows)
 
   def read(answer):
@@ -74,6 +78,28 @@ def verified_by(
     return {name: float(x) for name, x in metrics.items()}, read_transcripts(task, rows)
 
   return Evaluation(ask=ask, read=read)
+
+
+def sampled(task: Task, policy: Speaker, transcripts: int, *, problems: int) -> Evaluation:
+  """One sample of each of some held-out problems, drawn as the stage draws, and how open they were.
+
+  Args:
+    task: where problems come from; it verifies completions itself.
+    policy: what is examined, with its own decoding.
+    transcripts: how many are handed back to be read.
+    problems: how many held-out problems are asked.
+  Returns:
+    The evaluation; its metrics are those of `verified` and `entropy`, in nats a token.
+  """
+
+  def answer(models: Models, asked: Batch) -> Batch:
+    key = jax.random.key(_SAMPLES_SEED)
+    rows = policy.sample(models['policy'], asked['prompts'], asked['prompt_lengths'], key, group_size=1)
+    _, entropy = policy.score(models['policy'], rows)
+    mask = rows['action_mask']
+    return {**rows, f'{_TOLD}entropy': jnp.mean(entropy, axis=1, where=mask)}
+
+  return verified_by(task, answer, policy, transcripts, problems=problems)
 
 
 def rewarded(

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlx.engine import turns as engine
+from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Speaker
 from rlx.engine.turns import Turns
 from rlx.envs.text import Task
@@ -38,9 +39,40 @@ def episodes(
     The evaluation; its metrics are `accuracy`, the share of episodes that were solved, `reward`, the mean
     return, `turns`, `understood`, `truncated_fraction`, and what the world tells of its episodes, by name.
   """
-  at_least(1, problems=problems, max_turns=max_turns)
+  return _played(
+      task, policy, transcripts, policy.decoding.greedy, problems=problems, num_slots=num_slots,
+      turns=Turns(turn_tokens, max_turns),
+  )
+
+
+def sampled_episodes(
+    task: Task, policy: Speaker, transcripts: int, *, problems: int, num_slots: int, turn_tokens: int,
+    max_turns: int,
+) -> Evaluation:
+  """`episodes` in which the policy draws as it does in the stage: how often it errs, not only whether.
+
+  Args:
+    task: as for `episodes`, as is all that follows.
+    policy: what is examined, with its own decoding.
+    transcripts: episodes to be read.
+    problems: held-out problems.
+    num_slots: episodes in the loop at a time.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most turns of an episode.
+  """
+  return _played(
+      task, policy, transcripts, policy.decoding, problems=problems, num_slots=num_slots,
+      turns=Turns(turn_tokens, max_turns),
+  )
+
+
+def _played(
+    task: Task, policy: Speaker, transcripts: int, decoding: Decoding, *, problems: int, num_slots: int,
+    turns: Turns,
+) -> Evaluation:
+  at_least(1, problems=problems, max_turns=turns.max_turns)
   at_least(0, num_slots=num_slots)
-  world_of, turns = as_world(task), Turns(turn_tokens, max_turns)
+  world_of = as_world(task)
   engine.check(world_of, policy.decoding, turns)
 
   def ask(models: Models, world: World):
@@ -49,7 +81,7 @@ def episodes(
     asked = world_of.sample(problem_key, problems, True)
     rows = engine.sample(
         models['policy'], policy.model, world_of, asked, world_key, group_size=1,
-        decoding=policy.decoding.greedy, turns=turns, num_slots=num_slots, world_key=world_key,
+        decoding=decoding, turns=turns, num_slots=num_slots, world_key=world_key,
     )
     told = {name.partition('/')[2]: x.mean() for name, x in rows.items() if name.startswith('episode/')}
     metrics = {

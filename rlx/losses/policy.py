@@ -32,6 +32,8 @@ import jax.numpy as jnp
 from rlx.errors import at_least, between
 from rlx.losses.ratios import held_exp, log_ratio, ratio, row_mean
 
+_ROUNDING = 1e-4  # nats; two passes over the same tokens differ by less in float32
+
 
 def reinforce(logprobs: jax.Array, advantages: jax.Array) -> jax.Array:
   """-A log π(a|s); its gradient is the policy gradient.
@@ -447,7 +449,8 @@ def calibrl(
   """|A| LeakyReLU(∓(log π - log π_expert)): be surer than the expert where right, less sure where wrong.
 
   Minus where `correct`, plus elsewhere. |A| of a normalised group is the rarity of its outcome: a lone
-  success counts more than one of many. The term is added to a surrogate.
+  success counts more than one of many. The term is added to a surrogate. Where policy and expert are equal
+  to rounding, as where they say the same, the slope is that below 0.
 
   Args:
     logprobs: [...] of the policy's own decisions under the trained policy.
@@ -455,9 +458,10 @@ def calibrl(
     advantages: [...] normalised in the group, constants.
     correct: [...] bool, True where the row's outcome is right.
     slope: of the LeakyReLU below 0 (0.5 in the authors' code).
-  Source: CalibRL, Controllable Exploration in Hybrid-Policy RLVR; as in the authors' code.
+  Source: CalibRL, https://arxiv.org/abs/2602.20197; as in the authors' code.
   """
   chex.assert_equal_shape([logprobs, expert_logprobs, advantages, correct])
   gap = log_ratio(logprobs, jax.lax.stop_gradient(expert_logprobs))
-  activation = jax.nn.leaky_relu(jnp.where(correct, -gap, gap), negative_slope=slope)
+  signed = jnp.where(correct, -gap, gap)
+  activation = jnp.where(signed > _ROUNDING, signed, slope * signed)
   return jnp.abs(jax.lax.stop_gradient(advantages)) * activation

@@ -1,8 +1,8 @@
 """Rows of one rollout or of another, by chance: on-policy samples mixed with recorded ones, step by step."""
 
 import jax
-import jax.numpy as jnp
 
+from rlx.engine.columns import as_wide
 from rlx.errors import between
 from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, stateful
 
@@ -36,18 +36,10 @@ def sometimes(first: Rollout, second: Rollout, *, chance: float) -> StatefulRoll
     if counts[0] != counts[1]:
       raise ValueError(f'{counts[0]} rows cannot stand for {counts[1]}; make batch_size the same')
     takes_first = jax.random.bernoulli(choice_key, chance)
-    pick = lambda a, b: jax.lax.select(takes_first, *_as_wide(a, b))
+    pick = lambda a, b: jax.lax.select(takes_first, *as_wide(a, b))
     return {name: pick(*(batch[name] for batch in drawn)) for name in drawn[0] if name in drawn[1]}, after
 
   data = {name: part.data for name, part in parts.items()}
   return StatefulRollout(
       begin=begin, draw=draw, data=data if any(x is not None for x in data.values()) else None
   )
-
-
-def _as_wide(*arrays: jax.Array) -> list[jax.Array]:
-  """Arrays [B, ..], padded behind their columns to the widest."""
-  if arrays[0].ndim < 2:
-    return list(arrays)
-  width = max(x.shape[1] for x in arrays)
-  return [jnp.pad(x, ((0, 0), (0, width - x.shape[1]), *[(0, 0)] * (x.ndim - 2))) for x in arrays]

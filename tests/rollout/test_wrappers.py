@@ -9,6 +9,7 @@ import pytest
 from rlx.controllers.memory import with_memory
 from rlx.rollout.each import each, for_all
 from rlx.rollout.gathered import gathered, remembered
+from rlx.rollout.kept import without_void_turns
 from rlx.rollout.pairs import paired
 from rlx.rollout.reuse import PAST, with_past
 from rlx.rollout.swarm import swarm
@@ -27,7 +28,10 @@ WRAPPERS = {
     'remembered': (lambda inner: remembered(inner, memory='seen', capacity=2, min_reward=0.0), {'seen': 5}),
     'paired': (lambda inner: paired(inner, REWARD), {}),
     'with_past': (lambda inner: with_past(inner, past_steps=1, batch_size=2), {PAST: 5}),
-    'swarm': (lambda inner: swarm(inner, group_size=1, taken_groups=0), {}),
+    'swarm': (
+        lambda inner: swarm(inner, None, REWARD, swarm_size=1, group_size=1, taken_groups=0), {}
+    ),
+    'without_void_turns': (without_void_turns, {}),
     'with_memory': (lambda inner: with_memory(inner, 'count', **COUNT), {'count': 5}),
     'for_all': (lambda inner: for_all(inner, learners=('a',)), {}),
 }

@@ -1,0 +1,33 @@
+"""SimpleTIR in the library of `library_grpo`: no episode counts that has a turn without a call or an answer.
+
+    rlx --config=agents/library_simple_tir --workdir=runs/library_simple_tir
+
+Paper: https://arxiv.org/abs/2509.02479
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.claims import Arm, Claim, above, mean
+from rlx.experiments.configs.agents import library_grpo
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in `library_grpo`)."""
+  config = library_grpo.get_config(arg)
+  config.rollout = {'name': 'without_void_turns', 'rollout': config.rollout.to_dict()}
+  return config
+
+
+def claim() -> Claim:
+  """Without the filter it is GRPO, on the same episodes."""
+  return Claim(
+      paper='S018',
+      says='without the episodes that have a void turn, GRPO learns at least as fast, and says fewer of them',
+      argument='small',
+      reading=mean('eval/sampled/accuracy'),
+      asserts=(above('GRPO', by=-0.02), above('GRPO', reading=mean('eval/sampled/understood'))),
+      baseline=Arm('GRPO', config='agents/library_grpo:small'),
+      minutes=6.0,
+  )
