@@ -20,7 +20,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = kuhn_magnet.get_config(arg)
   config.models.past = {'name': 'league', 'size': SIZE, 'names': {'of': 'policy'}}
   config.slow = {'past': 'past'}
-  del config.rollout['learnt']
+  del config.rollout['learnt'], config.rollout['names']  # an update would keep its seats
   config.rollout.update(
       name='league.against_league', names={'learner': 'policy', 'past': 'past'}, league_size=SIZE,
       draw={'name': 'controllers.league.uniform'},
