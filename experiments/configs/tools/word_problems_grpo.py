@@ -4,10 +4,17 @@
 
 Solutions are GSM8K's, `He has 48/2 = <<48/2=24>>24 apples.`: a turn ends behind the `=` inside of `<<`, the
 calculator says `24>>`, and the policy goes on. In demonstrations what the calculator says is read, and
-nobody is trained on it. With `:model=DIR,train=F,held_out=F` other models and GSM8K's own files. Paper: Cobbe
-et al., 2021, https://arxiv.org/abs/2110.14168, whose data have these marks.
+nobody is trained on it. With `:model=DIR,train=F,held_out=F` other models and GSM8K's own files. Paper:
+Cobbe et al., 2021, https://arxiv.org/abs/2110.14168, whose data have these marks.
 
-Result: not run yet.
+Result: held-out accuracy 32.8 % (21 of 64) after 120 steps of SFT, 35.9 % (23) after 30 steps of GRPO, which
+is no more than chance; 1.4 calls an episode, of which one in ten is no sum; all 3,090 recorded calls said the
+same again (`rlx replay-calls`). One seed, 8 minutes on two cores that others shared; not compared with a run
+without the calculator. With `sft.steps` 120, `steps` 30, and a random model of 342,048 parameters:
+
+    python -m rlx.experiments.data.generate --word_problems=4000 --output=problems
+    rlx init-model --text=problems/train.jsonl --output=small --family=qwen2 --vocab_size=384 --layers=3 \\
+        --width=96 --heads=4 --kv_heads=2 --mlp_size=256 --context_length=256
 """
 
 from ml_collections import ConfigDict
