@@ -290,6 +290,16 @@ def _as_rows(problems, number: int, seat: Seat, truncated, info, *, group_size, 
   return {**rows, 'seats': jnp.full(truncated.shape[0], number, jnp.int32), 'payoffs': payoffs}
 
 
+def together(rows: Mapping[str, Batch], seats: tuple[str, ...]) -> Batch:
+  """The rows of some seats as one batch; `groups` are numbered on from seat to seat."""
+  parts, sizes = [rows[seat] for seat in seats], len(seats)
+  if sizes == 1:
+    return parts[0]
+  batch = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+  num = parts[0]['groups'].shape[0]
+  return {**batch, 'groups': batch['groups'] + num * (jnp.arange(sizes * num) // num)}
+
+
 def decoding_of(task: SeatTask, speakers: Mapping[str, Speaker]) -> Decoding:
   """How the seats draw, all of them alike.
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.controllers import league as tables
+from rlx.engine import seats as engine
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
 from rlx.errors import ConfigError
@@ -84,7 +85,7 @@ def against_league(
       paid.append((found[-1]['payoffs'], others))
     own, theirs = (_mean_of(each) for each in zip(*paid, strict=True))
     table = tables.record(table, place, own, theirs, episodes, memory=memory)
-    batch = seats.together(dict(enumerate(found)), tuple(range(num)))
+    batch = engine.together(dict(enumerate(found)), tuple(range(num)))
     batch['league/place'] = jnp.full(batch['rewards'].shape, place)
     return batch, {**after, 'league': (table, now)}
 

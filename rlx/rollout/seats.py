@@ -55,7 +55,7 @@ def episodes(
 
   def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     rows, world = play(models, world, key)
-    return together(rows, learnt), world
+    return engine.together(rows, learnt), world
 
   return StatefulRollout(begin=counting(world_of), draw=draw, data=None)
 
@@ -88,7 +88,7 @@ def for_learners(
 
   def draw(models: Models, world: World, key: Key) -> tuple[Rows, World]:
     rows, world = play(models, world, key)
-    return {name: together(rows, seats) for name, seats in learners.items()}, world
+    return {name: engine.together(rows, seats) for name, seats in learners.items()}, world
 
   return StatefulRollout(begin=counting(world_of), draw=draw, data=None)
 
@@ -116,16 +116,6 @@ def played(
     return rows, {**world, 'task': drawn, 'step': world['step'] + 1}
 
   return play
-
-
-def together(rows: Mapping[str, Batch], seats: tuple[str, ...]) -> Batch:
-  """The rows of some seats as one batch; `groups` are numbered on from seat to seat."""
-  parts, sizes = [rows[seat] for seat in seats], len(seats)
-  if sizes == 1:
-    return parts[0]
-  batch = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
-  num = parts[0]['groups'].shape[0]
-  return {**batch, 'groups': batch['groups'] + num * (jnp.arange(sizes * num) // num)}
 
 
 def as_table(task: Task) -> SeatTask:
