@@ -33,14 +33,14 @@ def beside(first: Rollout, second: Rollout) -> StatefulRollout:
       seen = world[name] if part.data is None else {**world[name], 'data': world['data'][name]}
       batch, after[name] = part.draw(models, seen, own)
       rows.append(batch)
-    return joined(*rows), after
+    return _joined(*rows), after
 
   return StatefulRollout(
       begin=begin, draw=draw, data=data if any(x is not None for x in data.values()) else None
   )
 
 
-def joined(first: Batch, second: Batch) -> Batch:
+def _joined(first: Batch, second: Batch) -> Batch:
   """Both as one batch, with `offline` and `tasks`; see `beside`."""
   num, more = first['tokens'].shape[0], second['tokens'].shape[0]
   second = {**second, 'groups': second['groups'] + num}

@@ -9,7 +9,7 @@ import optax
 
 from rlx.algorithms.recap import losses, recap
 from rlx.losses.anchors import no_kl
-from rlx.rollout.beside import beside, joined
+from rlx.rollout.beside import _joined, beside
 from rlx.step import begin, make_train_step, repeat
 from rlx.types import check
 
@@ -73,7 +73,7 @@ def test_rows_that_are_shown_stand_behind_those_that_are_sampled():
   key = jax.random.key(0)
   models = {'policy': jnp.zeros((FEATURES, VOCAB))}
   first, second = samples(models, {}, key)[0], shown(models, {}, key)[0]
-  batch = joined(first, {**second, 'tokens': jnp.pad(second['tokens'], ((0, 0), (0, 3)))})
+  batch = _joined(first, {**second, 'tokens': jnp.pad(second['tokens'], ((0, 0), (0, 3)))})
   check(batch)
   assert batch['tokens'].shape == (SAMPLES + SHOWN, 5) and 'of_its_own' not in batch
   assert batch['offline'].tolist() == [False] * SAMPLES + [True] * SHOWN
