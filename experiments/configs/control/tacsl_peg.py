@@ -4,7 +4,10 @@ Paper: Akinola et al., 2024, https://arxiv.org/abs/2408.06506
 
     rlx --config=control/tacsl_peg --workdir=runs/tacsl_peg
 
-Result: not run yet.
+Result: it does not show. Mean of the last 10 eval/episodes/return after 400 train steps, median of 5 seeds
+(worst): 0.9575 (0.9568), 'no term of the teacher' 0.9581 (0.85). Claimed, and got (95 % interval over seeds):
+above 'no term of the teacher', got 0.03476 (-0.00152 to 0.1072), the seeds leave it open. 261 CPU-s on 2
+cores of a CPU; `rlx reproduce control/tacsl_peg`.
 """
 
 from ml_collections import ConfigDict

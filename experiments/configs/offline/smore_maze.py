@@ -4,7 +4,10 @@ Paper: Sikchi et al., 2023, https://arxiv.org/abs/2311.02013
 
     rlx --config=offline/smore_maze --workdir=runs/smore_maze
 
-Result: not run yet.
+Result: it does not show. Final eval/episodes/return after 2000 train steps, median of 10 seeds (worst):
+0.6875 (0.6875), 'cloning in hindsight' 0.6875 (0.6875). Claimed, and got (95 % interval over seeds): above
+'cloning in hindsight', got 0 (0 to 0), the run fails it. 94 CPU-s on 2 cores of a CPU;
+`rlx reproduce offline/smore_maze`.
 """
 
 from ml_collections import ConfigDict
