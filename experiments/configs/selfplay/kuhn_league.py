@@ -20,9 +20,10 @@ def get_config(arg: str = '') -> ConfigDict:
   config = kuhn_magnet.get_config(arg)
   config.models.past = {'name': 'league', 'size': SIZE, 'names': {'of': 'policy'}}
   config.slow = {'past': 'past'}
-  del config.rollout['learnt'], config.rollout['names']  # an update would keep its seats
+  del config.rollout['learnt']
+  config.rollout.names = {'learner': 'policy', 'past': 'past'}
   config.rollout.update(
-      name='league.against_league', names={'learner': 'policy', 'past': 'past'}, league_size=SIZE,
+      name='league.against_league', league_size=SIZE,
       draw={'name': 'controllers.league.uniform'},
       memory=1000.0,  # games, after which what was found of a policy that learns counts half
   )

@@ -26,8 +26,9 @@ def get_config(arg: str = '') -> ConfigDict:
   config = kuhn_magnet.get_config(arg, steps=400)
   config.task = {'name': 'redteam', 'num_letters': 8, 'known': 0}
   config.decoding.max_tokens = 6
+  config.rollout.names = {'attacker': 'policy', 'defender': 'policy'}
   config.rollout.update(
-      names={'attacker': 'policy', 'defender': 'policy'}, learnt=('attacker', 'defender'), turn_tokens=2,
+      learnt=('attacker', 'defender'), turn_tokens=2,
       max_turns={'name': 'controllers.schedules.constant', 'value': 2},
   )
   config.evals = {
