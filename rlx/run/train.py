@@ -524,12 +524,13 @@ class _Session:
     self.writer.write_timing(position.step, timing)
     ahead = [(stage.name, end - position.step), *((one.name, one.num_steps) for one in later)]
     left, then = self.pace.left(ahead)
+    told = self.run.is_text and self.headline is not None
     self.line.update(
         stage=stage.name,
         step=position.step,
         num_steps=position.first_step + self.run.steps_from(position.stage),
         reward=rows[-1].get('episode/return', rows[-1].get('reward/mean')),
-        accuracy=self.headline if self.run.is_text else None,
+        headline=(self.run.log.headline, self.headline) if told else None,
         tokens_per_second=timing.get('time/tokens_per_second'),
         env_steps_per_second=timing.get('time/env_steps_per_second'),
         seconds_left=left,

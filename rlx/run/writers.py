@@ -234,7 +234,7 @@ class LiveLine:
       step: int,
       num_steps: int,
       reward: float | None,
-      accuracy: float | None,
+      headline: tuple[str, float] | None,
       tokens_per_second: float | None,
       env_steps_per_second: float | None,
       seconds_left: float | None,
@@ -245,13 +245,13 @@ class LiveLine:
 
     Args:
       reward: left out where it is no number, such as before the first episode has ended.
-      accuracy: held-out, as a fraction.
+      headline: the metric that the run is read by, and its last value; an accuracy is a fraction.
       then: stages that come later and are not in `seconds_left`.
       force: show it in any case.
     """
     fields = [f'{stage}  {step:>{len(str(num_steps))}}/{num_steps}']
     fields += [f'reward {reward:.2f}'] if _is_finite(reward) else []
-    fields += [] if accuracy is None else [f'held-out {accuracy:.1%}'.replace('%', ' %')]
+    fields += [] if headline is None else [_told(*headline)]
     speeds = {'tokens/s': tokens_per_second, 'env steps/s': env_steps_per_second}
     fields += [f'{format_count(x)} {unit}' for unit, x in speeds.items() if _is_finite(x) and x]
     if _is_finite(seconds_left):
@@ -294,6 +294,13 @@ class LiveLine:
       self._stream.flush()
     except OSError:
       self._quiet = True
+
+
+def _told(metric: str, value: float) -> str:
+  """A headline on the live line."""
+  if metric.endswith('/accuracy'):
+    return f'held-out {100 * value:.1f} %'
+  return f'{metric.removeprefix("eval/")} {value:.4g}'
 
 
 def format_count(x: float) -> str:

@@ -99,7 +99,7 @@ def test_stages_that_were_not_measured_are_named_and_not_guessed(clock):
 def shown(**changes):
   stream = io.StringIO()
   progress = {
-      'stage': 'sft', 'step': 20, 'num_steps': 100, 'reward': None, 'accuracy': None,
+      'stage': 'sft', 'step': 20, 'num_steps': 100, 'reward': None, 'headline': None,
       'tokens_per_second': None, 'env_steps_per_second': None, 'seconds_left': None,
   }
   LiveLine(stream, quiet=False).update(**progress | changes)

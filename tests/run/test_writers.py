@@ -22,7 +22,7 @@ PROGRESS = {
     'stage': 'grpo',
     'num_steps': 1200,
     'reward': 0.871,
-    'accuracy': 0.912,
+    'headline': ('eval/held_out/accuracy', 0.912),
     'tokens_per_second': 118_234.0,
     'env_steps_per_second': 0.0,
     'seconds_left': 34.2,
@@ -316,11 +316,18 @@ def test_live_line_leaves_out_what_is_not_known():
   stream = Terminal()
   line = writers.LiveLine(stream, quiet=False)
   unknown = {
-      'reward': None, 'accuracy': None, 'tokens_per_second': math.nan, 'env_steps_per_second': None,
+      'reward': None, 'headline': None, 'tokens_per_second': math.nan, 'env_steps_per_second': None,
       'seconds_left': math.inf,
   }
   line.update(stage='sft', step=1, num_steps=5, **unknown)
   assert screen(stream.getvalue()) == ['sft  1/5']
+
+
+def test_a_headline_that_is_no_share_is_shown_by_its_name():
+  stream = Terminal()
+  line = writers.LiveLine(stream, quiet=False)
+  line.update(step=1, **{**PROGRESS, 'headline': ('eval/game/nash_conv', 3.4821)})
+  assert 'game/nash_conv 3.482' in screen(stream.getvalue())[0]
 
 
 def test_formats_by_hand():
