@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 # Between processes of one run, through sockets of their own or as the hosts of one mesh talk.
 BETWEEN_PROCESSES = {
     'rlx/rewards/pool.py', 'rlx/rewards/workers.py', 'rlx/rewards/by_value.py', 'rlx/processes.py',
+    'rlx/envs/host/serving.py',
 }
 # Into the sandbox and inside it, from the run alone; what comes out is read with `ast.literal_eval`.
 INTO_THE_SANDBOX = {'rlx/rewards/sandbox.py', 'rlx/rewards/sent/supervisor.py'}

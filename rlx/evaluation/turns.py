@@ -45,7 +45,7 @@ def episodes(
   )
 
 
-def sampled_episodes(
+def sampled_turns(
     task: Task, policy: Speaker, transcripts: int, *, problems: int, num_slots: int, turn_tokens: int,
     max_turns: int,
 ) -> Evaluation:

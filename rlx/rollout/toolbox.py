@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 import dataclasses
 import functools
+import json
 from pathlib import Path
 import pickle
 import threading
@@ -448,7 +449,14 @@ class Desk:
     with self._lock:
       self.counts.calls += 1
       self.counts.seconds += time.monotonic() - began
-    return pickle.loads(reply.data) if not reply.fault else (reply.fault, reply.text)
+    if reply.fault:
+      return reply.fault, reply.text
+    try:
+      kind, value = json.loads(reply.data)
+      return kind, value
+    except (ValueError, TypeError):  # the tool wrote into a file that is not its own
+      session.stop()
+      return 'died', 'its answer cannot be read'
 
   def counted(self) -> tuple[Counts, list[str]]:
     """What was done since the last time of asking, and which worlds were lost."""

@@ -56,7 +56,6 @@ def test_a_list_gives_a_share_and_a_source_gives_all_or_nothing():
 
 VALUES = """
 import collections, datetime, decimal, enum, fractions
-from tests.cases import cases
 class Color(enum.Enum): RED = 1
 class Level(enum.IntEnum): LOW = 1
 class Text(str): pass

@@ -328,7 +328,7 @@ def test_a_worker_that_dies_between_calls_is_replaced():
 
 def test_a_pool_survives_its_keeper():
   with make_pool(term(hostile_rewards.kills_the_keeper), workers=2) as pool:
-    scores = score(pool, ['', 'kill'])
+    scores = score(pool, ['kill'])  # alone: what else is under way dies with the keeper, or is done before
     assert scores.faults == {'died': 1}
     assert score(pool, ['', '', '']).totals.tolist() == [1, 1, 1]
 

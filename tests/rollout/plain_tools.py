@@ -1,11 +1,21 @@
 """Tools for tests, in a module that workers can import."""
 
 import os
+import pickle
 import random
 import signal
 import time
+import types
 
+from rlx.envs.host import serving
 from rlx.envs.host.calls import Call, Malformed
+
+
+class Trap:
+  """Ends the process that unpickles it."""
+
+  def __reduce__(self):
+    return os._exit, (7,)
 
 
 def add(x: int, y: int) -> int:
@@ -52,6 +62,9 @@ def fail(how: str) -> str:
     time.sleep(60)
   if how == 'die':
     os.kill(os.getpid(), signal.SIGKILL)
+  if how == 'forge':
+    trap = types.SimpleNamespace(encode=lambda: pickle.dumps(Trap()))
+    serving.json = types.SimpleNamespace(dumps=lambda reply: trap)
   if how == 'long':
     return 'word ' * 10_000
   if how == 'special':

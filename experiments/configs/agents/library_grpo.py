@@ -36,7 +36,7 @@ def get_config(arg: str = '', *, steps: int = 200) -> ConfigDict:
   config.sft.rollout.update(TURNS)
   config.evals.held_out.update(TURNS)
   config.sft.steps = 4 if arg.smoke else 20  # half as many more, and nothing is left to be learnt
-  config.evals.sampled = {**config.evals.held_out, 'name': 'turns.sampled_episodes'}
+  config.evals.sampled = {**config.evals.held_out, 'name': 'sampled_turns'}
   if arg.small:
     config.steps = 80
   return config

@@ -1,10 +1,11 @@
 """What runs in a worker: functions that are called, and one world, where the worker keeps one.
 
-A request and its reply are pickled tuples. Requests are `('call', name, arguments, seed)` of a function,
-`('begin', world, columns, seed)`, which begins a world in place of the one before, `('method', name,
-arguments, seed)` and `('reward',)` of that world, and `('try',)`, which makes each world once, and calls its
-`_trial()` or the `trial` of a function, where there is one: it raises where it cannot work here. A reply is
-`('ok', value)`, of a tool its text, or `('raised', words)`.
+A request is a pickled tuple, its reply JSON: a run unpickles nothing that a tool may have written. Requests
+are `('call', name, arguments, seed)` of a function, `('begin', world, columns, seed)`, which begins a world
+in place of the one before, `('method', name, arguments, seed)` and `('reward',)` of that world, and
+`('try',)`, which makes each world once, and calls its `_trial()` or the `trial` of a function, where there is
+one: it raises where it cannot work here. A reply is `['ok', value]`, of a tool its text, or
+`['raised', words]`.
 
 Python's `random` is seeded by the caller before each call, so that a tool that draws from it draws the same
 when it is called again. Workers import this module: no jax.
@@ -12,6 +13,7 @@ when it is called again. Workers import this module: no jax.
 
 from collections.abc import Callable, Mapping
 import functools
+import json
 import math
 import pickle
 import random
@@ -40,7 +42,7 @@ def prepare(setup: Setup) -> Handler:
       reply = ('ok', _answer(setup, space, *pickle.loads(call)))
     except BaseException as error:  # whatever a tool raises is said to the model
       reply = ('raised', describe(error))
-    return pickle.dumps(reply)
+    return json.dumps(reply).encode()
 
   return handle
 
