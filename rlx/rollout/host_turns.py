@@ -2,8 +2,8 @@
 
 A turn ends with an end token or after `turn_tokens`. Where calls stand in what was said, they are made
 (`toolbox.py`), in their order, and the results stand behind the turn as the chat template of the model writes
-them, or between two strings. A turn without a call is the answer, and ends the episode. Other episodes go on
-meanwhile (`engine/host_turns.py`).
+them, or between two strings. A turn without a call is the answer, and ends the episode, as the last words of
+a world do. Other episodes go on meanwhile (`engine/host_turns.py`).
 
 A row is an episode. Only what the policy said counts (`action_mask`), so that a reward function's completion
 is that, without results. A world with `get_reward()` gives the rows their `rewards` (`of_world`).
@@ -26,6 +26,7 @@ from rlx.engine.host_turns import Answer, Conversation, Said
 from rlx.engine.speaker import Speaker
 from rlx.engine.turns import Turns
 from rlx.envs.host.calls import Malformed
+from rlx.envs.host.tools import OVER
 from rlx.errors import ConfigError, at_least
 from rlx.rollout.prompts import check_chance, check_groups, columns_of
 from rlx.rollout.toolbox import FAILURES, Desk, Lost, Result, Seat, Toolbox
@@ -347,6 +348,8 @@ class Words:
     results = done.result()
     if self._seats[said.sequence].is_lost:
       return Answer(said.sequence, stops=True, understood=understood)
+    if results[-1].kind == OVER:
+      return Answer(said.sequence, ended=True, stops=True, understood=understood)
     texts = [self._cut(said.sequence, result) for result in results]
     return Answer(said.sequence, self._tokens(texts, said), understood=understood)
 

@@ -102,7 +102,8 @@ def toolbox(
 
   Args:
     tools: name -> section of a function with type hints and a Google docstring; its `name` is looked up below
-      `rlx.envs.host` and then from the top, and the other values are bound to it. Or the function itself.
+      `rlx.envs.host` and then from the top, and the other values are bound to it. Or the function itself. Of
+      a class, an instance is the function.
     environments: name -> section of a class, or the class: a world for each episode (`envs/host/tools.py`).
     calls: how a call is written, a function of `envs/host/calls.py`.
     timeout_seconds: for one call, for `reset` and for `get_reward`.
@@ -123,7 +124,7 @@ def toolbox(
   at_least(0, reset_tokens=reset_tokens)
   if keep not in ('head', 'tail'):
     raise ConfigError(f"keep={keep!r}: 'head' or 'tail', the end of a long result that is read")
-  functions = {name: kinds.tool(name, _made(name, one)) for name, one in tools.items()}
+  functions = {name: kinds.tool(name, _called(_made(name, one))) for name, one in tools.items()}
   worlds = {name: _made(name, one) for name, one in environments.items()}
   methods = {name: kinds.tools_of(_class_of(world)) for name, world in worlds.items()}
   if not functions and not worlds:
@@ -151,6 +152,11 @@ def _made(name: str, one: Any) -> Callable:
   return functools.partial(function, **bound) if bound else function
 
 
+def _called(made: Callable) -> Callable:
+  """A function; of a class, whose instances are functions, such an instance."""
+  return made() if isinstance(_class_of(made), type) else made
+
+
 def _class_of(world: Any) -> Any:
   return world.func if isinstance(world, functools.partial) else world
 
@@ -160,7 +166,7 @@ class Result(NamedTuple):
 
   Attributes:
     text: that the model reads.
-    kind: how it failed, '' where it did not.
+    kind: how it failed, '' where it did not; `tools.OVER` where its world is over.
   """
 
   text: str
@@ -306,10 +312,10 @@ class Desk:
     for number, call in enumerate(calls):
       result = self._one(seat, (seat.sequence, turn, number), call)
       seat.calls += 1
-      if result.kind:
-        seat.failures[result.kind] = seat.failures.get(result.kind, 0) + 1
       results.append(result)
-      if seat.is_lost:
+      if result.kind in FAILURES:
+        seat.failures[result.kind] = seat.failures.get(result.kind, 0) + 1
+      if seat.is_lost or result.kind == kinds.OVER:
         break
     return results
 
@@ -374,7 +380,9 @@ class Desk:
       seat.lived += kind not in ('timeout', 'died')
     else:
       kind, value = self._call(('call', tool, arguments, seed))
-    return ('', value) if kind == 'ok' else (kind, f'Error: {value}.')
+    if kind in FAILURES:
+      return kind, f'Error: {value}.'
+    return (kinds.OVER if kind == kinds.OVER else ''), value
 
   def _note_world(self, seat: Seat) -> None:
     """Records what the world of an episode is begun with, once."""
@@ -409,7 +417,7 @@ class Desk:
       seat.lived += 1
       with self._lock:
         self.counts.rebuilt += 1
-        self.counts.changed += (value if kind == 'ok' else f'Error: {value}.') != text
+        self.counts.changed += (f'Error: {value}.' if kind in FAILURES else value) != text
 
   def _begun(self, seat: Seat) -> str | None:
     """A fresh world in a process of its own; what its `reset` says."""
@@ -443,7 +451,7 @@ class Desk:
     return answer
 
   def _ask(self, session: Session, request: tuple) -> tuple[str, Any]:
-    """What a process replies: 'ok' and a value, or how it failed, and words."""
+    """What a process replies: 'ok' or `tools.OVER` and a value, or how it failed, and words."""
     began = time.monotonic()
     reply = session.call(pickle.dumps(request), self._box.timeout_seconds)
     with self._lock:

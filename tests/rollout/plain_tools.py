@@ -9,6 +9,7 @@ import types
 
 from rlx.envs.host import serving
 from rlx.envs.host.calls import Call, Malformed
+from rlx.envs.host.tools import Last
 
 
 class Trap:
@@ -140,3 +141,38 @@ class Stillborn(Counter):
       number: what is added.
     """
     return super().add(number)
+
+
+class Guess:
+  """An environment in gymnasium's words: a number is looked for, three times at most."""
+
+  def __init__(self, largest: int):
+    self._largest = largest
+
+  def reset(self, seed: int | None = None):
+    self._number, self._left = random.Random(seed).randrange(self._largest), 3
+    return f'a number below {self._largest}', {}
+
+  def step(self, action: str):
+    self._left -= 1
+    found = action == str(self._number)
+    return 'found' if found else 'no', float(found), found, not self._left and not found, {}
+
+
+class Steps:
+  """A world that is over behind its second step."""
+
+  def reset(self, **columns) -> None:
+    self.steps = 0
+
+  def step(self, text: str) -> str:
+    """Goes on.
+
+    Args:
+      text: anything.
+    """
+    self.steps += 1
+    return Last('there') if self.steps == 2 else 'on'
+
+  def get_reward(self) -> float:
+    return float(self.steps)

@@ -14,7 +14,7 @@ from rlx.data import tokenizer as tokenizers
 from rlx.engine.decoding import Decoding
 from rlx.engine.host_turns import Said
 from rlx.engine.speaker import Scoring, Speaker
-from rlx.envs.host.calls import hermes_json, inline
+from rlx.envs.host.calls import hermes_json, inline, whole
 from rlx.envs.worlds.rooms import rooms
 from rlx.errors import ConfigError
 from rlx.experiments.data import FOLDER
@@ -137,6 +137,16 @@ def test_worlds_give_rewards_and_their_words_stand_in_the_prompt():
   prompt = PROBLEMS.decode(rows['tokens'][0, : rows['prompt_lengths'][0]])
   assert prompt == PROBLEMS.prompts([0])[0] + ' (begins at 0)'
   worlds.close()
+
+
+def test_the_last_words_of_a_world_end_the_episode():
+  made = box(tools={}, environments={'w': plain_tools.Steps}, calls=functools.partial(whole, tool='step'))
+  steps = Table(PROBLEMS, POLICY, made, group_size=2, num_slots=4, turn_tokens=6)
+  rows = drawn(steps)
+  steps.close()
+  two = rows['tools/calls'] == 2
+  assert two.any() and (rows['tools/calls'] <= 2).all() and (rows['rewards'] == rows['tools/calls']).all()
+  assert not rows['truncated'][two].any() and (rows['turns'][two].max(axis=1) == 1).all()
 
 
 def test_shapes_are_those_of_what_is_drawn(table):

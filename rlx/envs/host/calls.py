@@ -9,6 +9,7 @@ answer.
     tags            <search>who was it</search>                                     (Search-R1)
     fenced_python   a block of Markdown in the language python
     inline          He has 48/2=<<48/2=                                             (GSM8K)
+    whole           open the door                                                   (worlds played in words)
 """
 
 from collections.abc import Sequence
@@ -75,6 +76,11 @@ def fenced_python(text: str, *, tool: str) -> Calls:
   for body, end in _FENCE.findall(text):
     found.append(Call(tool, body) if end else Malformed('the block of code is not closed by ```'))
   return found
+
+
+def whole(text: str, *, tool: str) -> Calls:
+  """All that was said is one call: an action of a world that is played in words. What is blank is none."""
+  return [Call(tool, text.strip())] if text.strip() else []
 
 
 def inline(text: str, *, tool: str, before: str, after: str) -> Calls:

@@ -4,8 +4,8 @@ A request is a pickled tuple, its reply JSON: a run unpickles nothing that a too
 are `('call', name, arguments, seed)` of a function, `('begin', world, columns, seed)`, which begins a world
 in place of the one before, `('method', name, arguments, seed)` and `('reward',)` of that world, and
 `('try',)`, which makes each world once, and calls its `_trial()` or the `trial` of a function, where there is
-one: it raises where it cannot work here. A reply is `['ok', value]`, of a tool its text, or
-`['raised', words]`.
+one: it raises where it cannot work here. A reply is `['ok', value]`, of a tool its text,
+`['over', text]` where that is the last of a world, or `['raised', words]`.
 
 Python's `random` is seeded by the caller before each call, so that a tool that draws from it draws the same
 when it is called again. Workers import this module: no jax.
@@ -19,7 +19,7 @@ import pickle
 import random
 from typing import Any, NamedTuple
 
-from rlx.envs.host.tools import RESET, REWARD, text_of
+from rlx.envs.host.tools import OVER, RESET, REWARD, Last, text_of
 from rlx.rewards.workers import Handler, describe
 
 MAX_CHARACTERS = 1 << 20  # of a result; what is longer is cut again, by tokens
@@ -39,7 +39,8 @@ def prepare(setup: Setup) -> Handler:
 
   def handle(call: bytes) -> bytes:
     try:
-      reply = ('ok', _answer(setup, space, *pickle.loads(call)))
+      value = _answer(setup, space, *pickle.loads(call))
+      reply = (OVER if isinstance(value, Last) else 'ok', value)
     except BaseException as error:  # whatever a tool raises is said to the model
       reply = ('raised', describe(error))
     return json.dumps(reply).encode()
@@ -69,7 +70,9 @@ def _answer(setup: Setup, space: dict[str, Any], kind: str, *rest: Any) -> Any:
   if kind == 'call':
     return _cut(text_of(setup.functions[name](**arguments)), setup.keep)
   if kind == 'method':
-    return _cut(text_of(getattr(space['world'], name)(**arguments)), setup.keep)
+    value = getattr(space['world'], name)(**arguments)
+    text = _cut(text_of(value), setup.keep)
+    return Last(text) if isinstance(value, Last) else text
   space['world'] = setup.worlds[name]()
   said = getattr(space['world'], RESET)(**arguments)
   return None if said is None else _cut(str(said), setup.keep)

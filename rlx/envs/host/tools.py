@@ -14,6 +14,8 @@ episode.
         '''
       def get_reward(self) -> float: ..
 
+A method that returns `Last(text)` ends the episode, whatever the policy had in mind.
+
 `reset`, `get_reward`, what begins with an underscore and what a class has inherited are no tools. Arguments
 are checked against the type hints before anything runs. Descriptions (`Tool.schema`) are those of
 `transformers.utils.get_json_schema`, as chat templates take them.
@@ -31,7 +33,12 @@ from typing import Any, Literal, Union
 from rlx.errors import ConfigError
 
 RESET, REWARD = 'reset', 'get_reward'
+OVER = 'over'  # a result behind which its world is over
 _PLAIN = (bool, int, float, str)
+
+
+class Last(str):
+  """The last words of a world: a method that returns them ends the episode."""
 
 
 class ArgumentError(ValueError):
@@ -81,6 +88,9 @@ class Tool:
   def schema(self) -> dict:
     """The tool as chat templates and APIs describe it. Raises `ConfigError` where its docstring lacks one of
     its arguments."""
+    if hasattr(self.function, 'schema'):  # a function that says so itself
+      whole = self.function.schema
+      return {**whole, 'function': {**whole['function'], 'name': self.name}}
     try:
       from transformers.utils import get_json_schema
     except ImportError as error:
