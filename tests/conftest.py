@@ -8,6 +8,7 @@ import tempfile
 
 # Most of the time of these tests would be LLVM optimising programs that run once.
 os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')
+os.environ.setdefault('JAX_TRACEBACK_IN_LOCATIONS_LIMIT', '0')  # of each operation; nobody reads them here
 
 # What one test compiled is read by the next one, in every process of this session: they inherit the folder.
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:

@@ -144,6 +144,7 @@ def test_mistakes_are_one_line(argv, words, capsys):
   assert words in said and said.count('\n') == 1
 
 
+@pytest.mark.slow
 def test_a_changed_file_touches_the_claims_that_read_it():
   name = 'control/two_players'
   known = {name: claims.of(name)}

@@ -195,6 +195,7 @@ def test_order_and_neighbours_change_no_bit():
       np.testing.assert_array_equal(other[seat][name], drawn()[seat][name][ids], err_msg=name)
 
 
+@pytest.mark.slow
 def test_a_population_plays_what_its_members_play():
   stacked = jax.tree.map(lambda *x: jnp.stack(x), SAME, dict.fromkeys(WORLD.seats, OTHER))
   rows = jax.vmap(lambda params: play(params, PROBLEMS))(stacked)

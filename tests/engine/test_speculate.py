@@ -108,6 +108,7 @@ def test_rows_are_ragged_enough_for_these_tests():
     assert lengths[0] < 5 and lengths[-1] == MAX_TOKENS, lengths
 
 
+@pytest.mark.slow
 def test_a_row_ends_within_its_budget():
   """Also where the budget ends inside a block of right drafts."""
   budgets = jnp.resize(jnp.array([1, 3, 5, 2]), NUM_ROWS)
@@ -164,6 +165,7 @@ def test_it_is_always_right_behind_a_refill_and_behind_plain_steps(case):
   assert bad['speculation/steps'][0] > good['speculation/steps'][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('case', [TAIL, ('filtered', NUM_ROWS, 1, 1, 0)], ids=str)
 def test_drafts_are_tried_in_the_tail_only(case):
   """One token a step while more rows are live, whole blocks from then on."""

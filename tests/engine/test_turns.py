@@ -133,6 +133,7 @@ def test_order_and_neighbours_change_no_bit():
 BLOCKS = TURNS._replace(read_tokens=3)
 
 
+@pytest.mark.slow
 def test_what_is_read_at_once_decides_nothing():
   assert_same(drawn_with(PROBLEMS, num_slots=4, turns=BLOCKS), drawn())
 

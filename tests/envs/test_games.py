@@ -88,6 +88,7 @@ def test_values_are_those_of_a_plain_recursion():
   np.testing.assert_allclose(tree.values(TREE, jnp.asarray(table)), expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_noughts_and_crosses_is_a_draw():
   """Alternating best answers (policy iteration of two players) ends where nobody can do better."""
   found = tree.written_out(CROSSES)

@@ -148,6 +148,7 @@ def halted(tmp_path_factory):
   return config, workdir, run, jax.device_get(state)
 
 
+@pytest.mark.slow
 def test_what_goes_on_elsewhere_begins_new_episodes_and_cuts_off_the_old_ones(halted):
   *_, run, state = halted
   there = build(run.config)  # as another process would: no environment of the state is open

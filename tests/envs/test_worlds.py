@@ -110,6 +110,7 @@ def test_compact_closes_gaps():
   assert tokens.tolist() == [4, 6, 0, 0] and length == 2
 
 
+@pytest.mark.slow
 def test_what_chance_reaches_is_measured():
   world = errand(num_things=2, num_kinds=2, cost=0.0, held_out_share=0.5)
   assert world.random_return(max_turns=1) < world.random_return(max_turns=30) < 0.7

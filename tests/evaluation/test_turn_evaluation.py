@@ -18,6 +18,7 @@ from rlx.rollout import prompts
 from rlx.rollout.turns import episodes, expert_turns
 
 
+@pytest.mark.slow
 def test_an_expert_is_read_turn_by_turn():
   rollout = expert_turns(toy.WORLD, toy.WORLD_POLICY, batch_size=2, turn_tokens=1, max_turns=4)
   batch, _ = rollout({}, {}, jax.random.key(0))

@@ -33,6 +33,7 @@ def drive(env, action, num_steps):
   return jax.lax.scan(step, state, length=num_steps)[1]
 
 
+@pytest.mark.slow
 def test_the_simple_reward_adds_up_to_the_route_that_was_covered():
   """Straight on at less than the limit, alone on the road and before it bends: no factor counts."""
   env = driving.driving(max_steps=100, route_length=400.0, num_cars=0)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 from rlx.algorithms.recap import losses, recap
 from rlx.losses.anchors import no_kl
@@ -98,6 +99,7 @@ def test_each_objective_has_the_mean_of_its_rows():
   np.testing.assert_allclose(losses(batch, num_objectives=4), [0.5, 4, 0, 2])
 
 
+@pytest.mark.slow
 def test_the_loss_is_that_of_each_row_times_the_weight_of_its_objective():
   algorithm = method(temperature=0.5, window=2)
   params = {'policy': jnp.zeros((FEATURES, VOCAB)).at[0].set(0.3)}

@@ -48,6 +48,7 @@ def test_one_void_turn_drops_the_whole_row():
 ERRORS = [[1, 1, 1], [1, 0, 1], [0, 0, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0], [1, 0, 1], [1, 1, 0]]
 
 
+@pytest.mark.slow
 def test_right_rows_with_few_errors_are_kept_and_wrong_ones_any():
   """Of three right rows and a wrong one, and of one and three, two each; 200 draws."""
   rewards = [1, 1, 1, 0, 0, 0, 0, 1]

@@ -58,6 +58,7 @@ def rollout():
   )
 
 
+@pytest.mark.slow
 def test_episodes_come_back_as_they_were():
   inner, models = rollout(), {'policy': toy.WALKER.init(jax.random.key(0))}
   world, draw = inner.begin(jax.random.key(0)), jax.jit(inner.draw)

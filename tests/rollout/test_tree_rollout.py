@@ -91,6 +91,7 @@ def test_logprobs_are_those_of_the_scorer(kind):
   assert batch['sampler_logprobs'].min() < -1 and not batch['sampler_logprobs'][~batch['action_mask']].any()
 
 
+@pytest.mark.slow
 @BOTH
 def test_the_key_decides_everything(kind):
   program_of = program(kind, POLICY, ())
@@ -190,6 +191,7 @@ def test_bad_arguments_are_refused(change, message):
 # --- branching finished rows --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_branch_keeps_what_was_said_before():
   batch = grown(ENDLESS)
   rows, cuts = np.array([3, 0, 3, 20, 3]), np.array([0, 5, 7, 2, 5])

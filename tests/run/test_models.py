@@ -162,6 +162,7 @@ def test_a_population_shares_what_is_frozen(larger):
 DRAFTER = {'name': 'drafter', 'num_layers': 1}
 
 
+@pytest.mark.slow
 def test_a_model_that_was_trained_is_held_as_it_became():
   """Not as its files are: they are read again only for what no stage has trained."""
   config = configs.load(MATH).unlock()

@@ -20,6 +20,7 @@ def saved(workdir):
   return sorted(int(path.name) for path in (workdir / 'checkpoints').iterdir())
 
 
+@pytest.mark.slow
 def test_some_are_left_out_and_said_and_a_run_that_is_stopped_among_them_is_the_same(tmp_path, capsys):
   config = spoilt_gradients(0.5, steps=8)
   assert train.train(config, tmp_path / 'whole', quiet=False, command='').finished

@@ -150,6 +150,7 @@ def test_entered_again_nothing_is_compiled(tmp_path):
   assert counts[4:] == [0] * 4, counts  # the third time of each, and the fourth
 
 
+@pytest.mark.slow
 def test_a_stage_can_train_nothing_and_remember(tmp_path):
   """It gathers; the next stage takes the memory; stopped, it goes on to the bit."""
   look = stage(
