@@ -43,6 +43,7 @@ from rlx.algorithms.reference_free import reference_free
 from rlx.algorithms.reinforce import reinforce
 from rlx.algorithms.remax import remax
 from rlx.algorithms.remix import remix
+from rlx.algorithms.score import score
 from rlx.algorithms.sft import sft
 from rlx.algorithms.spae import spae
 from rlx.algorithms.spoc import spoc
@@ -401,6 +402,9 @@ ROWS = (
         model=WALKER),
     Row('mapo', lambda: mapo(
         walks(), reward, WORLD_POLICY, no_kl(), **clip, discount=0.9, batch_weight=0.5), model=WALKER),
+    Row('score', lambda: score(
+        walks(), reward, WORLD_POLICY, kl_in_loss(WORLD_POLICY, coef=0.001), **clip, discount=0.9),
+        slow=('reference',), model=WALKER),
     Row('turn_ppo', lambda: turn_ppo(
         walks(), reward, WORLD_POLICY, WORLD_CRITIC, no_kl(), **clip, entropy_coef=0.0, value_coef=0.5,
         value_clip=0.2, discount=1.0, lambda_=0.95), model=WALKER, critic=True),

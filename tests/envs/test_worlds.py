@@ -40,7 +40,8 @@ WORLDS = {
     'repair': lambda: repair(operations=2, modulus=5, tests=3, held_out_share=0.3),
     'lane': lambda: lane(lanes=2, length=6, sight=2, stride=2, cost=0.02, held_out_share=0.3),
     'attempts': lambda: attempts(
-        task=lambda: sorting(length=2, held_out_share=0.2), num_attempts=2, stop_when_right=True, bonus=0.0),
+        task=lambda: sorting(length=2, held_out_share=0.2), num_attempts=2, stop_when_right=False,
+        early=0.5, bonus=2.0),
     'one_turn': lambda: one_turn(sorting(length=2, held_out_share=0.2)),
 }
 
