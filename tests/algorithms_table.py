@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from rlx import lens, reductions
 from rlx.advantages import groups
 from rlx.algorithms.aepo import aepo
+from rlx.algorithms.archer import archer
 from rlx.algorithms.brpo import brpo
 from rlx.algorithms.calibrl import calibrl
 from rlx.algorithms.capo import capo
@@ -43,6 +44,7 @@ from rlx.algorithms.reference_free import reference_free
 from rlx.algorithms.reinforce import reinforce
 from rlx.algorithms.remax import remax
 from rlx.algorithms.remix import remix
+from rlx.algorithms.score import score
 from rlx.algorithms.sft import sft
 from rlx.algorithms.spae import spae
 from rlx.algorithms.spoc import spoc
@@ -264,6 +266,7 @@ class Row(NamedTuple):
   make: Callable[[], Algorithm]
   slow: tuple[str, ...] = ()  # lagging copies of the policy that it asks for
   critic: bool = False
+  target: bool = False  # a lagging copy of the critic
   drafter: bool = False
   trained: Callable = lambda policy: {'policy': policy}  # what is trained, beside critic and drafter
   metric: str = 'reward/mean'  # rises as it learns
@@ -401,6 +404,12 @@ ROWS = (
         model=WALKER),
     Row('mapo', lambda: mapo(
         walks(), reward, WORLD_POLICY, no_kl(), **clip, discount=0.9, batch_weight=0.5), model=WALKER),
+    Row('score', lambda: score(
+        walks(), reward, WORLD_POLICY, kl_in_loss(WORLD_POLICY, coef=0.001), **clip, discount=0.9),
+        slow=('reference',), model=WALKER),
+    Row('archer', lambda: archer(
+        walks(), reward, WORLD_POLICY, WORLD_CRITIC, **clip, value_coef=0.5, discount=0.95, target_rate=0.2),
+        model=WALKER, critic=True, target=True),
     Row('turn_ppo', lambda: turn_ppo(
         walks(), reward, WORLD_POLICY, WORLD_CRITIC, no_kl(), **clip, entropy_coef=0.0, value_coef=0.5,
         value_clip=0.2, discount=1.0, lambda_=0.95), model=WALKER, critic=True),

@@ -49,6 +49,8 @@ def make_state(row, optimizer):
   if row.drafter:
     params['drafter'] = drafter.init(policy, num_layers=1)
   slow = {name: jax.tree.map(jnp.copy, policy) for name in row.slow}
+  if row.target:
+    slow['target'] = heads.init_value(policy)
   return State(
       step=jnp.int32(0), params=params, slow=slow, opt_state=optimizer.init(params),
       world=rollout_of(row).begin(jax.random.key(0)), key=jax.random.key(1),
@@ -61,7 +63,7 @@ def rollout_of(row):
 
 
 ADAM = optax.adam(5e-3)
-MODELS = ('policy', 'reference', 'past', 'prover', 'value', 'drafter', 'rectifier')
+MODELS = ('policy', 'reference', 'past', 'prover', 'value', 'target', 'drafter', 'rectifier')
 AXES = dict.fromkeys(MODELS, table.MODEL.axes)  # all are decoders, or stand on one
 
 
@@ -196,11 +198,12 @@ def test_rows_that_were_not_scored_change_nothing(row, monkeypatch):
 
   monkeypatch.setattr(table, 'reward', reward)
   algorithm, moved = row.make(), perturbed(state)
+  models = (moved if row.target else state).models  # advantages of a critic that says 0 are 0
 
   @jax.jit
   def learnt(batch):
-    batch = leave_out(algorithm.reward(state.models, batch, jax.random.key(6)))
-    batch = algorithm.advantage(state.models, batch, jax.random.key(7))
+    batch = leave_out(algorithm.reward(models, batch, jax.random.key(6)))
+    batch = algorithm.advantage(models, batch, jax.random.key(7))
     return batch['advantages'], loss_and_gradient(algorithm, moved, batch)
 
   advantages, whole = learnt(sampled)

@@ -117,8 +117,8 @@ def stage(step: jax.Array | int, *, boundaries: Sequence[int]) -> jax.Array:
   return jnp.sum(jnp.asarray(step, jnp.int32) >= starts, dtype=jnp.int32)
 
 
-def of_stage(step: jax.Array | int, values: Sequence[float], *, boundaries: Sequence[int]) -> jax.Array:
-  """The value of the present stage: a maximum length, the number of a mode (thinking or not), a coefficient.
+def of_stage(step: jax.Array | int, *, values: Sequence[float], boundaries: Sequence[int]) -> jax.Array:
+  """The value of the present stage: a maximum length or number of turns, a mode's number, a coefficient.
 
   Args:
     step: [] train step.
@@ -152,7 +152,7 @@ def domain_cascade(
     ValueError: there is not one domain for each stage.
   Source: Nemotron-Cascade, https://arxiv.org/abs/2512.13607.
   """
-  return (domains == of_stage(step, order, boundaries=boundaries)).astype(jnp.float32)
+  return (domains == of_stage(step, values=order, boundaries=boundaries)).astype(jnp.float32)
 
 
 # --- filters ------------------------------------------------------------------------------------------------

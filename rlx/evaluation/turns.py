@@ -1,6 +1,6 @@
 """What a policy does in a world: whole episodes of held-out problems, and how they read, turn by turn."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +9,9 @@ import numpy as np
 from rlx.engine import turns as engine
 from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Speaker
-from rlx.engine.turns import Turns
+from rlx.engine.turns import WHOLE, Rewriting, Turns
 from rlx.envs.text import Task
-from rlx.envs.turns import SUCCESS
+from rlx.envs.turns import SUCCESS, TurnTask
 from rlx.errors import at_least
 from rlx.evaluation.evaluation import Evaluation
 from rlx.rollout.turns import as_world
@@ -66,14 +66,38 @@ def sampled_turns(
   )
 
 
+def rewritten_episodes(
+    task: Task, policy: Speaker, transcripts: int, *, problems: int, num_slots: int, turn_tokens: int,
+    max_turns: int, context: Callable[[TurnTask], Rewriting],
+) -> Evaluation:
+  """`episodes` whose contexts are rewritten when they are full, as in `rollout.turns.rewritten_episodes`.
+
+  Args:
+    task: as for `episodes`, as is all that follows.
+    policy: what is examined; its `max_tokens` is the room of a row.
+    transcripts: rows to be read; those of an episode follow each other.
+    problems: held-out problems.
+    num_slots: episodes in the loop at a time.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most turns of an episode, over all of its rows.
+    context: what becomes of a full row (`rollout/contexts.py`).
+  Returns:
+    The evaluation; its metrics are those of `episodes`, and `rows`, the mean rows of an episode.
+  """
+  return _played(
+      task, policy, transcripts, policy.decoding.greedy, problems=problems, num_slots=num_slots,
+      turns=Turns(turn_tokens, max_turns), rewriting=context(as_world(task)),
+  )
+
+
 def _played(
     task: Task, policy: Speaker, transcripts: int, decoding: Decoding, *, problems: int, num_slots: int,
-    turns: Turns,
+    turns: Turns, rewriting: Rewriting = WHOLE,
 ) -> Evaluation:
   at_least(1, problems=problems, max_turns=turns.max_turns)
   at_least(0, num_slots=num_slots)
   world_of = as_world(task)
-  engine.check(world_of, policy.decoding, turns)
+  engine.check(world_of, policy.decoding, turns, rewriting)
 
   def ask(models: Models, world: World):
     del world
@@ -81,15 +105,19 @@ def _played(
     asked = world_of.sample(problem_key, problems, True)
     rows = engine.sample(
         models['policy'], policy.model, world_of, asked, world_key, group_size=1,
-        decoding=decoding, turns=turns, num_slots=num_slots, world_key=world_key,
+        decoding=decoding, turns=turns, num_slots=num_slots, world_key=world_key, rewriting=rewriting,
     )
-    told = {name.partition('/')[2]: x.mean() for name, x in rows.items() if name.startswith('episode/')}
+    first = rows  # of each episode
+    if rewriting.rows > 1:
+      first = {name: x[:: rewriting.rows] for name, x in rows.items()}
+    told = {name.partition('/')[2]: x.mean() for name, x in first.items() if name.startswith('episode/')}
     metrics = {
         'accuracy': told.pop(SUCCESS),
-        'reward': rows['rewards'].mean(),
-        'turns': rows['turns/mean'].mean(),
-        'understood': rows['turns/understood'].mean(),
-        'truncated_fraction': rows['truncated'].mean(dtype=jnp.float32),
+        'reward': first['rewards'].mean(),
+        'turns': first['turns/mean'].mean(),
+        'understood': first['turns/understood'].mean(),
+        'truncated_fraction': first['truncated'].mean(dtype=jnp.float32),
+        **({'rows': first['turns/rows'].mean()} if rewriting.rows > 1 else {}),
         **told,
     }
     shown = {name: rows[name][:transcripts] for name in _SHOWN}
@@ -101,6 +129,8 @@ def _played(
     told = []
     for i, length in enumerate(rows['prompt_lengths']):
       row = {name: x[i] for name, x in rows.items()}
+      if not row['action_mask'].any():  # of an episode that needed fewer rows
+        continue
       told.append({
           'prompt': world_of.decode(row['tokens'][:length]), 'completion': transcript(world_of, row),
           'solution': '', 'correct': bool(row['solved']),

@@ -73,6 +73,18 @@ def kl_straight_through(logprobs: jax.Array, reference_logprobs: jax.Array) -> j
   return k2 + jax.lax.stop_gradient(kl_k3(logprobs, reference_logprobs) - k2)
 
 
+def kl_of_first_turn(logprobs: jax.Array, reference_logprobs: jax.Array, turns: jax.Array) -> jax.Array:
+  """k3 at the tokens of the first turn, 0 at those of later ones: what is said first stays what it was.
+
+  Args:
+    logprobs: [B, T] under π, whose samples they are.
+    reference_logprobs: [B, T] of the same samples under the fixed model.
+    turns: [B, T] int32, the turn of each token, from 0.
+  Source: SCoRe, https://arxiv.org/abs/2409.12917, stage 1, which pins the first attempt.
+  """
+  return jnp.where(turns == 0, kl_k3(logprobs, reference_logprobs), 0)
+
+
 def kl_k3_corrected(logprobs: jax.Array, reference_logprobs: jax.Array, ratios: jax.Array) -> jax.Array:
   """ρ k3, differentiated through both: KL(π || ref), unbiased in value and gradient, from samples of π_old.
 

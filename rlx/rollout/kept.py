@@ -39,6 +39,27 @@ def without_void_turns(rollout: Rollout) -> StatefulRollout:
   return dataclasses.replace(inner, draw=draw)
 
 
+def only_successes(rollout: Rollout, *, success: float) -> StatefulRollout:
+  """The same rows, of which those of failures count for nothing: with `sft`, cloning of what went well.
+
+  Args:
+    rollout: a section of its own, of rows with the rewards of their world, such as `turns.episodes`.
+    success: a row with at least this return counts.
+  Returns:
+    A `rollout` function; `turns/kept` [B] is 1 for the rows that count.
+  Source: filtered behaviour cloning, as in TTI, https://arxiv.org/abs/2506.07976.
+  """
+  inner = stateful(rollout)
+
+  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    batch, world = inner(models, world, key)
+    keep = batch['rewards'] >= success
+    scored = keep & batch['scored'] if 'scored' in batch else keep
+    return {**batch, 'scored': scored, 'turns/kept': keep.astype(jnp.float32)}, world
+
+  return dataclasses.replace(inner, draw=draw)
+
+
 def resampled_on_correct(
     rollout: Rollout, *, group_size: int, kept_rows: int, kind_min: int, success: float
 ) -> StatefulRollout:

@@ -37,12 +37,12 @@ def test_a_horizon_moves_on_a_line_and_stays_at_its_end(first, last):
 
 def test_a_stage_begins_at_its_boundary():
   steps = np.array([0, 9, 10, 29, 30, 1000], np.int32)
-  every = lambda f, *x: np.asarray(jax.jit(jax.vmap(lambda step: f(step, *x, boundaries=(10, 30))))(steps))
+  every = lambda f, **x: np.asarray(jax.jit(jax.vmap(lambda step: f(step, boundaries=(10, 30), **x)))(steps))
   np.testing.assert_array_equal(every(schedules.stage), [0, 0, 1, 1, 2, 2])
-  lengths = every(schedules.of_stage, (8, 24, 16))
+  lengths = every(schedules.of_stage, values=(8, 24, 16))
   np.testing.assert_array_equal(lengths, [8, 8, 24, 24, 16, 16])
   assert lengths.dtype == np.int32
-  np.testing.assert_allclose(every(schedules.of_stage, (0, 0.5, 1)), [0, 0, 0.5, 0.5, 1, 1])
+  np.testing.assert_allclose(every(schedules.of_stage, values=(0, 0.5, 1)), [0, 0, 0.5, 0.5, 1, 1])
   assert schedules.stage(5, boundaries=()) == 0
 
 

@@ -30,7 +30,7 @@ WORLDS = {
     'rooms': lambda: rooms(height=2, width=3, num_mazes=4, loops=1, num_keys=1, held_out_share=0.2),
     'sokoban': lambda: sokoban(size=3, num_walls=1, num_plans=2, held_out_share=0.2),
     'questions': lambda: questions(bits=3, decoys=1, cost=0.1, held_out_share=0.3),
-    'errand': lambda: errand(num_things=3, num_kinds=3, cost=0.2, held_out_share=0.5),
+    'errand': lambda: errand(num_things=3, num_kinds=3, cost=0.2, useful=0.3, held_out_share=0.5),
     'manners': lambda: manners(num_letters=3, num_manners=3, requests=3, held_out_share=0.3),
     'workshop': lambda: workshop(num_letters=2, modulus=3, num_rules=2, held_out_share=0.3),
     'library': lambda: library(documents=4, max_links=2, libraries=8, held_out_share=0.3),
@@ -40,7 +40,8 @@ WORLDS = {
     'repair': lambda: repair(operations=2, modulus=5, tests=3, held_out_share=0.3),
     'lane': lambda: lane(lanes=2, length=6, sight=2, stride=2, cost=0.02, held_out_share=0.3),
     'attempts': lambda: attempts(
-        task=lambda: sorting(length=2, held_out_share=0.2), num_attempts=2, stop_when_right=True, bonus=0.0),
+        task=lambda: sorting(length=2, held_out_share=0.2), num_attempts=2, stop_when_right=False,
+        early=0.5, bonus=2.0),
     'one_turn': lambda: one_turn(sorting(length=2, held_out_share=0.2)),
 }
 
@@ -112,6 +113,22 @@ def test_compact_closes_gaps():
 
 @pytest.mark.slow
 def test_what_chance_reaches_is_measured():
-  world = errand(num_things=2, num_kinds=2, cost=0.0, held_out_share=0.5)
+  world = errand(num_things=2, num_kinds=2, cost=0.0, useful=0.0, held_out_share=0.5)
   assert world.random_return(max_turns=1) < world.random_return(max_turns=30) < 0.7
   assert world.random_return(max_turns=30) == pytest.approx(0.5, abs=0.1)  # it fetches one of two in the end
+
+
+def test_a_question_is_paid_once_and_where_it_is_needed():
+  """Two things of one kind: which one is meant is unclear. Of two kinds: it is clear."""
+  world = errand(num_things=2, num_kinds=2, cost=0.2, useful=0.5, held_out_share=0.5)
+  ask, key = jnp.asarray(world.encode('?')), jax.random.key(0)
+
+  def paid(kinds):
+    state = {'meant': jnp.int32(0), 'kinds': jnp.array(kinds), 'asked': jnp.bool_(False)}
+    state['unclear'] = jnp.bool_(kinds[0] == kinds[1])
+    first = world.act(state, ask, jnp.int32(1), key)
+    second = world.act(first.state, ask, jnp.int32(1), key)
+    return float(first.reward), float(second.reward), float(second.info['needless'])
+
+  np.testing.assert_allclose(paid([1, 1]), (0.3, -0.2, 0), atol=1e-6)
+  np.testing.assert_allclose(paid([1, 0]), (-0.2, -0.2, 1), atol=1e-6)

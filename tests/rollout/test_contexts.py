@@ -14,9 +14,11 @@ from rlx.advantages.turns import of_trajectories
 from rlx.engine import sample as engine
 from rlx.engine import turns as episodes
 from rlx.engine.decoding import Decoding
+from rlx.engine.speaker import Scoring, Speaker
 from rlx.engine.turns import Turns
 from rlx.envs.worlds.rooms import rooms
 from rlx.errors import ConfigError
+from rlx.evaluation import turns as evaluation
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import contexts
@@ -150,3 +152,20 @@ def test_a_mesh_rewrites_the_same():
     batch = jax.device_get(jax.jit(sample)(params))
   for name, x in drawn('summary').items():
     np.testing.assert_allclose(batch[name], x, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
+def test_an_evaluation_goes_on_where_a_row_is_full():
+  """Episodes that the room cuts off at one row go on in the next one, and each counts once."""
+  policy = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
+  how = dict(problems=6, num_slots=0, turn_tokens=2, max_turns=14)
+
+  def metrics(evaluation):
+    answer = jax.jit(lambda params: evaluation.ask({'policy': params}, {}))(PARAMS)
+    return evaluation.read(jax.tree.map(np.asarray, answer))
+
+  cut, _ = metrics(evaluation.episodes(WORLD, policy, 0, **how))
+  context = functools.partial(contexts.last_turns, rows=ROWS, turns=1)
+  whole, told = metrics(evaluation.rewritten_episodes(WORLD, policy, 6 * ROWS, context=context, **how))
+  assert whole['turns'] > cut['turns'] and 1 < whole['rows'] <= ROWS
+  assert len(told) == round(6 * whole['rows']), 'rows that were not needed are not shown'

@@ -1,8 +1,8 @@
 """Any text task, with several tries: an answer that is wrong is told so, and may be given again.
 
-The reward is that of the last attempt, or, with `bonus`, also what it is better than the first one. What the
-episode tells besides is whether the first attempt was right (`first`), so that the gain of the second can be
-read.
+The reward is that of the last attempt, and with `bonus` also what it is better than the first one; with
+`early` those before it are paid as well. What the episode tells besides is whether the first attempt was
+right (`first`), so that the gain of the second can be read.
 """
 
 import jax
@@ -17,7 +17,7 @@ from rlx.types import Batch
 _AGAIN = '~'
 
 
-def attempts(*, task, num_attempts: int, stop_when_right: bool, bonus: float) -> TurnTask:
+def attempts(*, task, num_attempts: int, stop_when_right: bool, early: float, bonus: float) -> TurnTask:
   """Episodes of attempts at a problem.
 
   Args:
@@ -25,6 +25,7 @@ def attempts(*, task, num_attempts: int, stop_when_right: bool, bonus: float) ->
     num_attempts: in an episode, at least 1.
     stop_when_right: whether a right attempt ends the episode. Where it does not, all attempts are made, and
       the policy is not told which were right.
+    early: times the verdict of an attempt that is not the last is what it is paid; with 0 the last alone is.
     bonus: times (last - first verdict) is added to the last reward, as SCoRe's second stage does.
   Raises:
     ValueError: the alphabet of the task has the sign that asks again.
@@ -49,7 +50,7 @@ def attempts(*, task, num_attempts: int, stop_when_right: bool, bonus: float) ->
     ended = made >= num_attempts
     if stop_when_right:
       ended |= verdict == 1
-    reward = jnp.where(ended, verdict + bonus * (verdict - first), 0.0)
+    reward = jnp.where(ended, verdict + bonus * (verdict - first), early * verdict)
     info = {SUCCESS: (verdict == 1).astype(jnp.float32), 'first': first, 'gain': verdict - first}
     return Reply(
         {**state, 'made': made, 'first': first}, again, jnp.int32(1), reward, ended,
@@ -59,5 +60,6 @@ def attempts(*, task, num_attempts: int, stop_when_right: bool, bonus: float) ->
   return TurnTask(
       alphabet=alphabet, prompt_columns=inner.prompt_columns, answer_columns=inner.answer_columns,
       sample=inner.sample, observation_columns=1, start=start, act=act,
-      expert=lambda state: single.expert(state['problem']), expert_return=1.0,
+      expert=lambda state: single.expert(state['problem']),
+      expert_return=1.0 if stop_when_right else 1.0 + early * (num_attempts - 1),
   )

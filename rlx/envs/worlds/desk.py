@@ -60,7 +60,7 @@ def desk(*, pages: int, values: int, goals: int, calls: int, cost: float, held_o
 
   def start(problem: Batch):
     known = {'target': problem['target'], 'has_call': problem['has_call']}
-    return {**known, 'page': jnp.int32(0), 'fields': jnp.full(pages, -1)}
+    return {**known, 'page': jnp.int32(0), 'fields': jnp.full(pages, -1), 'called': jnp.float32(0)}
 
   def act(state, action: jax.Array, length: jax.Array, key: jax.Array) -> Reply:
     del key
@@ -74,7 +74,10 @@ def desk(*, pages: int, values: int, goals: int, calls: int, cost: float, held_o
     calls_it, ends = asks & state['has_call'][page], (word[0] == hands) & one
     fields = jnp.where(writes & (everywhere == state['page']), typed, state['fields'])
     fields = jnp.where(calls_it & (everywhere == page), value, fields)
-    after = {**state, 'fields': fields, 'page': jnp.where(opens | calls_it, page, state['page'])}
+    after = {
+        **state, 'fields': fields, 'page': jnp.where(opens | calls_it, page, state['page']),
+        'called': state['called'] + calls_it,
+    }
     right = ends & jnp.all((fields == state['target']) | (state['target'] < 0))
     understood = opens | writes | asks | ends
     sign = jnp.where(understood, jnp.where(asks & ~calls_it, refused, fine), lost)
@@ -82,7 +85,7 @@ def desk(*, pages: int, values: int, goals: int, calls: int, cost: float, held_o
     shown = jnp.where(content < 0, empty, words[jnp.maximum(content, 0)])
     observation = jnp.stack([sign, names[after['page']], shown]).astype(jnp.int32)
     solved = right.astype(jnp.float32)
-    info = {SUCCESS: solved, 'calls': calls_it.astype(jnp.float32)}
+    info = {SUCCESS: solved, 'calls': after['called']}
     reward = solved - cost * (understood & ~ends)
     return Reply(after, observation, jnp.int32(3), reward, ends, understood, info)
 

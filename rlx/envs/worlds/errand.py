@@ -2,7 +2,8 @@
 
 The prompt lists the kinds of the things that there are and the kind that is wanted. Where several are of it,
 only the user knows which one is meant: `?` asks, at a cost, and the answer names its place. A place fetches,
-and ends the episode. To act at once is right where one thing only is of the kind; to ask always costs.
+and ends the episode. To act at once is right where one thing only is of the kind; to ask always costs, but
+for what a question is paid (`useful`) that was needed and not asked before.
 """
 
 import jax
@@ -17,17 +18,20 @@ from rlx.types import Batch
 _MARKS, _PLACES, _KINDS = '>?!#', '123456', 'xyzuvw'
 
 
-def errand(*, num_things: int, num_kinds: int, cost: float, held_out_share: float) -> TurnTask:
+def errand(*, num_things: int, num_kinds: int, cost: float, useful: float, held_out_share: float) -> TurnTask:
   """Episodes of an errand; the reward is 1 for the thing that was meant, less `cost` for each question.
 
   Args:
     num_things: in 2..6.
     num_kinds: in 2..6.
     cost: of asking, in [0, 1).
+    useful: what the first question is paid where it is unclear which thing is meant, in [0, 1]; the cost is
+      taken off it.
     held_out_share: in (0, 1), the part of all problems (kinds, thing) that is never trained on.
   """
   between(2, 6, num_things=num_things, num_kinds=num_kinds)
   between(0, 0.999, cost=cost)
+  between(0, 1, useful=useful)
   alphabet = _MARKS + _PLACES[:num_things] + _KINDS[:num_kinds]
   token = lambda character: text.characters(character, alphabet)[0]
   places, names = (text.characters(x, alphabet) for x in (_PLACES[:num_things], _KINDS[:num_kinds]))
@@ -59,12 +63,16 @@ def errand(*, num_things: int, num_kinds: int, cost: float, held_out_share: floa
     short = word[1] == text.PAD_ID
     asks, fetches = short & (word[0] == token('?')), short & is_place
     right = (fetches & (place == state['meant'])).astype(jnp.float32)
+    needed, asked = asks & state['unclear'] & ~state['asked'], state['asked'] | asks
     answer = jnp.stack([token('!'), places[state['meant']]])
     nothing = jnp.stack([token('#'), jnp.int32(text.PAD_ID)])
     return Reply(
-        {**state, 'asked': state['asked'] | asks}, jnp.where(asks, answer, nothing).astype(jnp.int32),
-        jnp.where(asks, 2, 1), right - cost * asks, fetches, asks | fetches,
-        {SUCCESS: right, 'asked': (state['asked'] | asks).astype(jnp.float32)},
+        {**state, 'asked': asked}, jnp.where(asks, answer, nothing).astype(jnp.int32),
+        jnp.where(asks, 2, 1), right - cost * asks + useful * needed, fetches, asks | fetches,
+        {
+            SUCCESS: right, 'asked': asked.astype(jnp.float32),
+            'needless': (asked & ~state['unclear']).astype(jnp.float32),
+        },
     )
 
   def expert(state):
@@ -74,5 +82,5 @@ def errand(*, num_things: int, num_kinds: int, cost: float, held_out_share: floa
   return TurnTask(
       alphabet=alphabet, prompt_columns=num_things + 2, answer_columns=2, sample=sample,
       observation_columns=2, start=start, act=act, expert=expert,
-      expert_return=1 - cost * ambiguous,
+      expert_return=1 - (cost - useful) * ambiguous,
   )

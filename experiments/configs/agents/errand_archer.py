@@ -1,0 +1,72 @@
+"""ArCHer on the errands of `errand_ask`: a critic of turns, learnt by TD from old episodes too.
+
+    rlx --config=agents/errand_archer --workdir=runs/archer
+
+A step has 32 new episodes, and those of the last three steps for the critic.
+
+Paper: https://arxiv.org/abs/2402.19446
+
+Result: not run to its end. In a trial of 160 steps, five seeds, the policy came to fetch at once within 20
+steps, before the critic knew anything, and stayed there: accuracy 25 % (median), no question in any seed,
+where GRPO of `errand_ask` comes to 100 %. PPO and the control were not run.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
+from rlx.experiments.configs.agents import errand_ask
+
+FRESH, PAST_STEPS = 32, 3
+PPO = {
+    'name': 'ppo',
+    'clip_low': 0.2,
+    'clip_high': 0.2,
+    'kl': {'name': 'no_kl'},
+    'entropy_coef': 0.0,
+    'value_coef': 0.5,
+    'value_clip': 0.2,
+    'discount': 1.0,
+    'lambda_': 0.95,
+}
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  config = errand_ask.get_config(arg)
+  arg = parse_arg(arg, smoke=False)
+  if not arg.smoke:
+    config.steps = 200
+  config.optimizer.decay_steps = 180
+  config.models.value = {'name': 'value_head'}
+  config.trained, config.slow = ('policy', 'value'), {'target': 'value'}
+  fresh = {**config.rollout.to_dict(), 'batch_size': 8 if arg.smoke else FRESH, 'group_size': 1}
+  config.rollout = {
+      'name': 'reusing',
+      'fresh': fresh,
+      'past_steps': PAST_STEPS,
+      'batch_size': (1 + PAST_STEPS) * fresh['batch_size'],
+  }
+  config.algorithm = {
+      'name': 'archer',
+      'clip_low': 0.2,
+      'clip_high': 0.2,
+      'value_coef': 0.5,
+      'discount': 0.95,  # from turn to turn
+      'target_rate': 0.1,
+  }
+  return config
+
+
+def claim() -> Claim:
+  """Beside PPO by tokens, on as many new episodes; the control has no replay."""
+  fresh = get_config().rollout.fresh.to_dict()
+  return Claim(
+      paper='S065',
+      says='a critic of turns that old episodes teach as well learns faster than PPO, at equal episodes',
+      reading=mean('eval/held_out/accuracy'),
+      asserts=(above('PPO'),),
+      baseline=Arm('PPO', {'rollout': fresh, 'algorithm': PPO, 'slow': {}}),
+      controls=(Arm('no replay', {'rollout': fresh}),),
+      minutes=4.0,
+  )

@@ -1,0 +1,39 @@
+"""ARPO in the rooms of `rooms_scaling`: where a whole group fails, an earlier success stands for a failure.
+
+    rlx --config=agents/rooms_arpo --workdir=runs/rooms_arpo
+
+There are 32 problems, and one success of each is remembered. Nothing is shown at the beginning, and chance
+finds a goal so seldom that most groups have nothing to compare.
+
+Paper: https://arxiv.org/abs/2505.16282
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
+from rlx.experiments.configs.agents import rooms_scaling
+from rlx.experiments.configs.agents.rooms_scaling import LONG
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  parse_arg(arg, smoke=False)
+  config = rooms_scaling.get_config(arg)
+  config.rollout.max_turns = {'name': 'controllers.schedules.constant', 'value': LONG}
+  config.rollout.update(name='replayed_episodes', num_problems=32, success=1.0)
+  return config
+
+
+def claim() -> Claim:
+  """Beside GRPO on the same problems: no return is so high that it would be remembered."""
+  return Claim(
+      paper='S001',
+      says='with a remembered success in groups that fail GRPO learns faster, at equal episodes',
+      reading=mean('eval/held_out/accuracy'),
+      asserts=(above('GRPO'),),
+      controls=(Arm('GRPO', {'rollout.success': 2.0}),),
+      minutes=3.0,
+  )

@@ -1,0 +1,50 @@
+"""TTI in the rooms of `rooms_scaling`: successes are cloned, and episodes may be longer from step to step.
+
+    rlx --config=agents/rooms_tti --workdir=runs/rooms_tti
+
+Episodes are those of the policy itself, from nothing on; those that end at the goal are its demonstrations.
+
+Paper: https://arxiv.org/abs/2506.07976 (that its thoughts become shorter is not tried: actions are one token)
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
+from rlx.experiments.configs.agents import rooms_scaling
+from rlx.experiments.configs.agents.rooms_scaling import LONG, STEPS
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  parse_arg(arg, smoke=False)
+  config = rooms_scaling.get_config(arg)
+  config.rollout.max_turns = {
+      'name': 'controllers.schedules.horizon',
+      'first': 3,
+      'last': LONG,
+      'num_steps': STEPS // 2,
+  }
+  config.rollout = {'name': 'only_successes', 'rollout': config.rollout.to_dict(), 'success': 1.0}
+  config.algorithm = {'name': 'sft'}
+  del config['reward']
+  return config
+
+
+def claim() -> Claim:
+  """Beside as many episodes that are as long, or as short, all the time."""
+  fixed = lambda turns: {
+      'rollout.rollout.max_turns': {'name': 'controllers.schedules.constant', 'value': turns}
+  }
+  return Claim(
+      paper='S232',
+      says='cloning of successes with a horizon that grows ends above a fixed one, long or short, at equal '
+      'episodes',
+      reading=mean('eval/held_out/accuracy', last=2),
+      asserts=(above('always long'), above('always short')),
+      baseline=Arm('always long', fixed(LONG)),
+      beside=(Arm('always short', fixed(3)),),
+      minutes=5.0,
+  )
