@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from rlx.envs import gold
 from rlx.errors import above, between
@@ -9,6 +10,7 @@ from rlx.evaluation.evaluation import Evaluation
 from rlx.types import Models, World
 
 _HALVINGS = 40
+_NEAR = 0.0025  # nats: the root of less is rounding
 _FARTHEST = 64.0  # times as far as the policy has gone
 
 
@@ -101,6 +103,28 @@ def taught(world: gold.Worlds, policy: gold.LogLinear, *, beta: float) -> Evalua
     return {'nll': -jnp.mean(jnp.sum(best * logprobs, axis=1)), 'right': right}
 
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def overoptimisation_fit(kl: np.ndarray, gain: np.ndarray, *, logarithmic: bool) -> float:
+  """R² of d (α - β log d), or of d (α - β d), for gains of a run as it goes on; d is the root of the KL.
+
+  Args:
+    kl: [N] KL(π || ref) in nats; points below 0.0025 are left out.
+    gain: [N] in true reward.
+    logarithmic: which form; the first is that of policy gradients and direct alignment.
+  Raises:
+    ValueError: fewer than three points are left.
+  Source: Gao et al., 2022, https://arxiv.org/abs/2210.10760, eq. 1 (best of n) and 2; for direct alignment,
+    Rafailov et al., 2024, https://arxiv.org/abs/2406.02900.
+  """
+  far = np.asarray(kl) > _NEAR
+  root, gain = np.sqrt(np.asarray(kl)[far]), np.asarray(gain)[far]
+  if len(root) < 3:
+    raise ValueError(f'{len(root)} points with a KL above {_NEAR} nats; a fit of two numbers needs 3')
+  falling = root * np.log(root) if logarithmic else root**2
+  terms = np.stack([root, -falling], axis=1)
+  rest = gain - terms @ np.linalg.lstsq(terms, gain, rcond=None)[0]
+  return float(1 - np.sum(rest**2) / np.sum((gain - gain.mean()) ** 2))
 
 
 def _scale(policy: gold.LogLinear, params: dict, at_kl: float) -> jax.Array:

@@ -69,3 +69,16 @@ def test_two_rewards_are_in_each_others_way_and_can_be_exchanged():
   exchanged = models_of.other_side(WORLDS).view(None, {'world': world})
   np.testing.assert_array_equal(exchanged.gold, world.other)
   np.testing.assert_array_equal(exchanged.other, world.gold)
+
+
+@pytest.mark.parametrize('logarithmic', [True, False])
+def test_curves_of_either_form_are_fitted_and_told_from_the_other(logarithmic):
+  kl = np.linspace(0, 9, 40)
+  root = np.sqrt(np.maximum(kl, 1e-9))
+  gain = root * (1.3 - 0.5 * (np.log(root) if logarithmic else root))
+  assert evaluations.overoptimisation_fit(kl, gain, logarithmic=logarithmic) == pytest.approx(1, abs=1e-6)
+  assert evaluations.overoptimisation_fit(kl, gain, logarithmic=not logarithmic) < 0.999
+  noise = np.random.default_rng(0).normal(size=40)
+  assert evaluations.overoptimisation_fit(kl, noise, logarithmic=logarithmic) < 0.3
+  with pytest.raises(ValueError, match='needs 3'):
+    evaluations.overoptimisation_fit(kl[:3], gain[:3], logarithmic=logarithmic)
