@@ -65,7 +65,7 @@ def rounds(
 def against(
     world: gold.Worlds, policy: gold.LogLinear, reference: gold.LogLinear, *, batch_size: int,
     sharpness: float,
-) -> Rollout:
+) -> StatefulRollout:
   """Labelled comparisons of an answer of the policy and one of the reference to the same prompt, fresh ones.
 
   Args:
@@ -121,7 +121,7 @@ def beside_the_best(rollout: Rollout, world: gold.Worlds, *, beta: float) -> Sta
 
 def groups(
     world: gold.Worlds, policy: gold.LogLinear, *, batch_size: int, group_size: int
-) -> Rollout:
+) -> StatefulRollout:
   """Samples of the policy, `group_size` of each prompt.
 
   Args:
