@@ -17,7 +17,8 @@ KINDS = {
     'rollout': ('StatefulRollout', 'HostRollout'), 'reward': ('Annotate', 'HostReward'),
     'stop': ('StopRule',), 'evals': ('Evaluation', 'HostEvaluation'),
     'optimizer': ('optax.GradientTransformation',),
-    'task': ('Task', 'TurnTask', 'Dataset', 'Streamed'), 'env': ('Environment',), 'data': ('Batch',),
+    'task': ('Task', 'TurnTask', 'Dataset', 'Streamed', 'Worlds'), 'env': ('Environment',),
+    'data': ('Batch',),
 }
 PARTS = {
     'task': 'problems of a text run',

@@ -53,6 +53,28 @@ def periodic(names: dict[str, str], *, period: int, rate: float = 1.0) -> Track:
   return track
 
 
+def extrapolated(name: str, *, of: str, last: str, momentum: float, period: int) -> Track:
+  """slow ← params + α (params - last) after every `period` optimizer updates, and last ← params.
+
+  With α = 0 this is `periodic`, to the bit.
+
+  Args:
+    name: lagging model that is set ahead.
+    of: trained model.
+    last: lagging model, what the trained one was a period ago.
+    momentum: α.
+    period: in optimizer updates, at least 1.
+  """
+
+  def track(slow: Models, params: Models, update: jax.Array) -> Models:
+    due = (update + 1) % period == 0
+    ahead = jax.tree.map(lambda new, old: new + momentum * (new - old), params[of], slow[last])
+    pick = lambda new, old: jax.tree.map(lambda a, b: jnp.where(due, a, b), new, old)
+    return {**slow, name: pick(ahead, slow[name]), last: pick(params[of], slow[last])}
+
+  return track
+
+
 def into_league(name: str, *, of: str, period: int) -> Track:
   """A league (`models/league.py`) that a trained model joins after every `period` optimizer updates.
 

@@ -15,8 +15,10 @@ import jax.numpy as jnp
 from rlx import lens, reductions
 from rlx.advantages import groups
 from rlx.algorithms.aepo import aepo
+from rlx.algorithms.apo_accelerated import apo_accelerated
 from rlx.algorithms.archer import archer
 from rlx.algorithms.brpo import brpo
+from rlx.algorithms.c_rlft import c_rlft
 from rlx.algorithms.calibrl import calibrl
 from rlx.algorithms.capo import capo
 from rlx.algorithms.clpo import clpo
@@ -31,6 +33,8 @@ from rlx.algorithms.grpo import grpo
 from rlx.algorithms.gvm import gvm
 from rlx.algorithms.hgpo import hgpo
 from rlx.algorithms.hrpo import hrpo
+from rlx.algorithms.hypo import hypo
+from rlx.algorithms.inpo import inpo
 from rlx.algorithms.kto import kto
 from rlx.algorithms.mapo import mapo
 from rlx.algorithms.mssr import mssr
@@ -48,7 +52,9 @@ from rlx.algorithms.score import score
 from rlx.algorithms.sft import sft
 from rlx.algorithms.spae import spae
 from rlx.algorithms.spoc import spoc
+from rlx.algorithms.superhf import superhf
 from rlx.algorithms.tlt import tlt
+from rlx.algorithms.tpo import tpo
 from rlx.algorithms.trees import rose, tempo, treepo
 from rlx.algorithms.turn_ppo import turn_ppo
 from rlx.controllers import allocation, schedules
@@ -233,6 +239,13 @@ def compared(batch_size=BATCH_SIZE):
   return StatefulRollout(begin=lambda key: {}, draw=draw, data=None)
 
 
+def triples():
+  """Pairs with the better answer for the gold one."""
+  names = ('tokens', 'valid', 'action_mask', 'prompt_lengths', 'groups')
+  better = lambda name: lambda batch: jnp.repeat(batch[name][0::2], 2, axis=0)
+  return with_columns(compared(), **{f'gold_{name}': better(name) for name in names})
+
+
 def in_modes():
   return modes.forced(
       TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=0, modes=('0', '1')
@@ -302,7 +315,23 @@ ROWS = (
         metric='-loss/nll', reached=-0.1, core=True),
     Row('dpo', lambda: dpo(
         compared(), POLICY, POLICY, loss=functools.partial(preference.sigmoid, beta=1.0)),
-        slow=('reference',), metric='-loss/preference', reached=-0.2, core=True),
+        slow=('reference',), metric='-loss/preference', reached=-0.1, core=True),
+    Row('hypo', lambda: hypo(
+        compared(), POLICY, POLICY, TASK, loss=functools.partial(preference.sigmoid, beta=1.0), kl_coef=0.01),
+        slow=('reference',), metric='-loss/preference', reached=-0.1),
+    Row('apo_accelerated', lambda: apo_accelerated(
+        dpo(compared(), POLICY, POLICY, loss=functools.partial(preference.sigmoid, beta=1.0)),
+        momentum=0.5, period=150),
+        slow=('reference', 'last'), metric='-loss/preference', reached=-0.1),
+    Row('inpo', lambda: inpo(compared(), POLICY, POLICY, POLICY, eta=0.5, tau=0.2),
+        slow=('reference', 'last'), metric='-loss/preference', reached=-0.1),
+    Row('tpo', lambda: tpo(triples(), POLICY, beta=0.5, nll_coef=0.5), metric='-loss/nll', reached=-0.5),
+    Row('c_rlft', lambda: c_rlft(
+        with_columns(
+            prompts.solutions(TASK, POLICY, batch_size=BATCH_SIZE),
+            classes=lambda batch: jnp.arange(BATCH_SIZE) % 2),
+        POLICY, class_weights=(1.0, 0.1)), metric='-loss/nll', reached=-0.1, rise=0.2),
+    Row('superhf', lambda: superhf(samples(), reward, POLICY, POLICY, kl_coef=0.001), slow=('reference',)),
     Row('kto', lambda: kto(
         compared(), POLICY, POLICY, TASK, beta=1.0, desirable=1.0, undesirable=1.0),
         slow=('reference',), metric='-loss/preference', reached=-0.2, rise=0.2),

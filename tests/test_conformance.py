@@ -63,7 +63,7 @@ def rollout_of(row):
 
 
 ADAM = optax.adam(5e-3)
-MODELS = ('policy', 'reference', 'past', 'prover', 'value', 'target', 'drafter', 'rectifier')
+MODELS = ('policy', 'reference', 'last', 'past', 'prover', 'value', 'target', 'drafter', 'rectifier')
 AXES = dict.fromkeys(MODELS, table.MODEL.axes)  # all are decoders, or stand on one
 
 
@@ -170,12 +170,13 @@ def test_padding_changes_nothing(row):
 UNSCORED = table.GROUP_SIZE + 1  # the last group, and one row of the group before it
 WHOLE_GROUPS = ('remax',)  # whose rows have to be so many a prompt
 # No reward is asked: demonstrations; answers that the algorithm verifies by itself.
-OF_PAIRS = {'dpo', 'kto', 'reference_free'}
-NO_REWARD = {'sft', 'brpo', 'gkd'} | OF_PAIRS
+OF_PAIRS = {'dpo', 'hypo', 'apo_accelerated', 'inpo', 'tpo', 'kto', 'reference_free'}
+SUPERVISED = {'sft', 'gkd', 'c_rlft'}
+NO_REWARD = {'brpo'} | SUPERVISED | OF_PAIRS
 
 
 def test_only_what_asks_for_no_reward_has_none():
-  assert {row.name for row in table.ROWS if row.make().reward is keep_batch} == {'sft', 'gkd'} | OF_PAIRS
+  assert {row.name for row in table.ROWS if row.make().reward is keep_batch} == SUPERVISED | OF_PAIRS
 
 
 @pytest.mark.parametrize('row', [
@@ -204,7 +205,8 @@ def test_rows_that_were_not_scored_change_nothing(row, monkeypatch):
   def learnt(batch):
     batch = leave_out(algorithm.reward(models, batch, jax.random.key(6)))
     batch = algorithm.advantage(models, batch, jax.random.key(7))
-    return batch['advantages'], loss_and_gradient(algorithm, moved, batch)
+    column = batch['advantages' if 'advantages' in batch else 'rewards']  # SuperHF has no advantages
+    return column, loss_and_gradient(algorithm, moved, batch)
 
   advantages, whole = learnt(sampled)
   expected, without = learnt(jax.tree.map(lambda a: a[:num], sampled))

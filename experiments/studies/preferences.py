@@ -105,7 +105,9 @@ def sampled(models, world, key):
   """Groups of samples of the policy."""
   prompt_key, answer_key = jax.random.split(key)
   prompts = jax.random.randint(prompt_key, (ROWS // GROUP,), 0, WORLD['num_prompts'])
-  batch = POLICY.sample(models['policy'], jnp.repeat(prompts, GROUP), answer_key)
+  batch = POLICY.sample(
+      models['policy'], prompts[:, None], jnp.ones_like(prompts), answer_key, group_size=GROUP
+  )
   return {**batch, 'groups': jnp.arange(ROWS) // GROUP}, {}
 
 

@@ -6,16 +6,20 @@ and reward models linear; so expectations and divergences are sums over answers,
 drawn from the gold reward by Bradley and Terry; a policy or a reward model sees the labels alone.
 
 Rows are those of language models: `tokens` [B, 2], a prompt and an answer. So every algorithm that scores
-rows runs here unchanged, with `LogLinear` for its policy and `Linear` for its judge.
+rows runs here unchanged, with `LogLinear` for its policy and `Linear` for its judge. In a config a family of
+worlds (`Worlds`) is the task, and each seed has one of its own, the model `world` (`models/gold.py`).
 """
 
+from collections.abc import Callable
 import dataclasses
+import functools
 
+import chex
 import flax.struct
 import jax
 import jax.numpy as jnp
 
-from rlx.errors import at_least
+from rlx.errors import at_least, between
 from rlx.types import Batch, Key
 
 
@@ -27,11 +31,118 @@ class World:
     features: [X, K, D] φ.
     gold: [X, K] the true reward, of mean 0 and variance 1 over the answers of a prompt.
     base: [X, K] log-probs of the reference.
+    circles: [X, K, K] how much the first of two answers is preferred beyond its reward, in log-odds; the
+      reverse for the two exchanged. Preferences that go in circles have no reward. None for nothing.
+    other: [X, K] another true reward, which is in the first one's way. None for nothing.
   """
 
   features: jax.Array
   gold: jax.Array
   base: jax.Array
+  circles: jax.Array | None = None
+  other: jax.Array | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Worlds:
+  """A family of worlds, which a run is about.
+
+  Attributes:
+    make: `key -> world`.
+  """
+
+  make: Callable[[Key], World]
+  prompt_columns: int = 1
+  action_columns: int = 1
+
+
+def gold_worlds(
+    *, num_prompts: int, num_answers: int, width: int, hump: float, hidden: float, spread: float
+) -> Worlds:
+  """The worlds of `gold_world`, each with a key of its own; arguments are those."""
+  how = {'num_prompts': num_prompts, 'num_answers': num_answers, 'width': width}
+  return Worlds(make=functools.partial(gold_world, **how, hump=hump, hidden=hidden, spread=spread))
+
+
+def two_sided_worlds(*, num_prompts: int, num_answers: int, width: int, conflict: float) -> Worlds:
+  """Worlds of two rewards that are linear in the features, of mean 0 and variance 1 over a prompt's answers.
+
+  Args:
+    num_prompts: X.
+    num_answers: K, at least 2.
+    width: D, at least 2.
+    conflict: in [0, 1], minus the cosine between the directions of the two.
+  """
+  between(0, 1, conflict=conflict)
+  at_least(2, width=width)
+  plain = {'num_prompts': num_prompts, 'num_answers': num_answers, 'width': width}
+
+  def make(key: Key) -> World:
+    first_key, second_key, base_key = jax.random.split(key, 3)
+    world = gold_world(base_key, **plain, hump=0.0, hidden=0.0, spread=1.0)
+    first = _unit(jax.random.normal(first_key, (width,)))
+    second = jax.random.normal(second_key, (width,))
+    aside = _unit(second - (second @ first) * first)
+    directions = (first, jnp.sqrt(1 - conflict**2) * aside - conflict * first)
+    gold, other = (_standard(world.features @ direction) for direction in directions)
+    return world.replace(gold=gold, other=other)
+
+  return Worlds(make=make)
+
+
+def _unit(x: jax.Array) -> jax.Array:
+  return x / jnp.linalg.norm(x)
+
+
+def _standard(rewards: jax.Array) -> jax.Array:
+  """Rewards [X, K] with mean 0 and variance 1 over the answers of a prompt."""
+  return (rewards - rewards.mean(axis=1, keepdims=True)) / rewards.std(axis=1, keepdims=True)
+
+
+def missed_worlds(*, num_answers: int, missed: float) -> Worlds:
+  """Bandits of one prompt whose best answer the reference all but misses; a feature for each answer.
+
+  Rewards are normal and those of the reference even, but for the best answer, which is ahead of the next one
+  by at least 1 and has a logit of `missed`.
+
+  Args:
+    num_answers: K, at least 3.
+    missed: a logit below 0.
+  """
+  at_least(3, num_answers=num_answers)
+  at_least(0, against=-missed)
+
+  def make(key: Key) -> World:
+    gold = jnp.sort(jax.random.normal(key, (1, num_answers)), axis=1)
+    gold = gold.at[0, -1].set(gold[0, -2] + 1)
+    gold = _standard(gold)
+    base = jax.nn.log_softmax(jnp.zeros((1, num_answers)).at[0, -1].set(missed))
+    return World(features=jnp.eye(num_answers)[None], gold=gold, base=base)
+
+  return Worlds(make=make)
+
+
+def circular_worlds(*, lead_min: float, lead_max: float) -> Worlds:
+  """Bandits of three answers, each of which beats the next one round a circle; all have the same reward.
+
+  The Nash policy says each answer in proportion to the lead in the pair of the other two.
+
+  Args:
+    lead_min: the least that the chance of an answer to beat the next one is above 1/2.
+    lead_max: the most.
+  """
+  between(0, 0.5, lead_min=lead_min, lead_max=lead_max)
+
+  def make(key: Key) -> World:
+    leads = jax.random.uniform(key, (3,), minval=lead_min, maxval=lead_max)
+    around = jnp.roll(jnp.diag(jnp.log(0.5 + leads) - jnp.log(0.5 - leads)), 1, axis=1)
+    even = jnp.zeros((1, 3))
+    return World(
+        features=jnp.eye(3)[None], gold=even, base=jax.nn.log_softmax(even),
+        circles=(around - around.T)[None],
+    )
+
+  return Worlds(make=make)
 
 
 def gold_world(
@@ -61,7 +172,7 @@ def gold_world(
   over = jax.nn.relu(features[..., 0] - 0.5)
   gold = features @ direction + hump * (features[..., 0] - 1.5 * over**2)
   gold += hidden * jax.random.normal(keys[2], shape)
-  gold = (gold - gold.mean(axis=1, keepdims=True)) / gold.std(axis=1, keepdims=True)
+  gold = _standard(gold)
   base = jax.nn.log_softmax(spread * jax.random.normal(keys[3], shape) - 2 * over)
   return World(features=features, gold=gold, base=base)
 
@@ -87,12 +198,19 @@ class LogLinear:
     second = lambda x: jnp.zeros(batch['tokens'].shape).at[:, 1].set(x)
     return second(logprobs[prompts, answers]), second(entropy[prompts])
 
-  def sample(self, params: dict, prompts: jax.Array, key: Key) -> Batch:
-    """A row for each of the prompts [B]."""
-    logprobs = self.logprobs(params)[prompts]
+  def sample(
+      self, params: dict, prompts: jax.Array, prompt_lengths: jax.Array, key: Key, *, group_size: int
+  ) -> Batch:
+    """`group_size` rows for each of the prompts [P, 1], as `Speaker.sample`; every length is 1."""
+    chex.assert_shape(prompts, (len(prompt_lengths), 1))
+    asked = jnp.repeat(prompts[:, 0], group_size)
+    logprobs = self.logprobs(params)[asked]
     answers = jax.random.categorical(key, logprobs)
     drawn = jnp.take_along_axis(logprobs, answers[:, None], axis=1)
-    return {**rows_of(prompts, answers), 'sampler_logprobs': jnp.pad(drawn, ((0, 0), (1, 0)))}
+    return {
+        **rows_of(asked, answers), 'groups': jnp.arange(len(asked)) // group_size,
+        'sampler_logprobs': jnp.pad(drawn, ((0, 0), (1, 0))),
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,31 +242,50 @@ def rows_of(prompts: jax.Array, answers: jax.Array) -> Batch:
   }
 
 
-def compared(gold: jax.Array, prompts: jax.Array, pairs: jax.Array, key: Key, *, sharpness: float) -> Batch:
+def compared(world: World, prompts: jax.Array, pairs: jax.Array, key: Key, *, sharpness: float) -> Batch:
   """Rows of comparisons, two behind one another, the preferred one first.
 
   Args:
-    gold: [X, K] true rewards.
+    world: whose preferences they are.
     prompts: [N].
     pairs: [N, 2] answers to each.
-    key: of the labels: the first is preferred with chance σ(s (r_1 - r_2)).
+    key: of the labels: the first is preferred with chance σ(s (r_1 - r_2 + c_12)).
     sharpness: s; infinitely large ones are never wrong.
   """
-  rewards = gold[prompts[:, None], pairs]
-  first = jax.random.bernoulli(key, jax.nn.sigmoid(sharpness * (rewards[:, 0] - rewards[:, 1])))
+  first = jax.random.bernoulli(key, jax.nn.sigmoid(sharpness * _lead(world, prompts, pairs)))
   ordered = jnp.where(first[:, None], pairs, pairs[:, ::-1])
   rows = rows_of(jnp.repeat(prompts, 2), ordered.reshape(-1))
   places = jnp.arange(2 * len(prompts))
   return {**rows, 'groups': places // 2, 'preferred': places % 2 == 0}
 
 
+def _lead(world: World, prompts: jax.Array, pairs: jax.Array) -> jax.Array:
+  """[N] log-odds that the first of each pair is preferred, of labels with a sharpness of 1."""
+  rewards = world.gold[prompts[:, None], pairs]
+  beyond = 0 if world.circles is None else world.circles[prompts, pairs[:, 0], pairs[:, 1]]
+  return rewards[:, 0] - rewards[:, 1] + beyond
+
+
+def exploitability(world: World, logprobs: jax.Array) -> jax.Array:
+  """[] how much above 1/2 the best answer wins against a policy [X, K], on average over prompts."""
+  rewards = world.gold[:, :, None] - world.gold[:, None, :]
+  odds = rewards if world.circles is None else rewards + world.circles
+  wins = jnp.sum(jax.nn.sigmoid(odds) * jnp.exp(logprobs)[:, None], axis=2)
+  return jnp.mean(wins.max(axis=1)) - 0.5
+
+
 def labelled(world: World, key: Key, *, num: int, sharpness: float) -> Batch:
   """Comparisons of answers of the reference, as `compared`: 2 num rows."""
+  return preferred(world, world.base, key, num=num, sharpness=sharpness)
+
+
+def preferred(world: World, logprobs: jax.Array, key: Key, *, num: int, sharpness: float) -> Batch:
+  """Comparisons of two different answers of a policy [X, K], as `compared`: 2 num rows."""
   prompt_key, answer_key, label_key = jax.random.split(key, 3)
   prompts = jax.random.randint(prompt_key, (num,), 0, world.gold.shape[0])
   noise = jax.random.gumbel(answer_key, (num, world.gold.shape[1]))
-  pairs = jax.lax.top_k(world.base[prompts] + noise, 2)[1]  # two different ones
-  return compared(world.gold, prompts, pairs, label_key, sharpness=sharpness)
+  pairs = jax.lax.top_k(logprobs[prompts] + noise, 2)[1]
+  return compared(world, prompts, pairs, label_key, sharpness=sharpness)
 
 
 def gain(world: World, logprobs: jax.Array) -> jax.Array:

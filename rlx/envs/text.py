@@ -19,6 +19,7 @@ from rlx.types import Batch, World
 PAD_ID = 0
 EOS_ID = 1
 _NUM_SPECIAL = 2
+_DEMONSTRATED = ('prompts', 'prompt_lengths', 'solutions')  # which become tokens
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,8 +78,10 @@ class Task:
     return self.sample(key, num, False), world
 
   def demonstrate(self, world: World, key: jax.Array, num: int) -> tuple[Batch, World]:
-    """`num` training problems with their solutions as the actions."""
-    return demonstrations(self.sample(key, num, False)), world
+    """`num` training problems with their solutions as the actions; other columns of theirs stay."""
+    problems = self.sample(key, num, False)
+    others = {name: x for name, x in problems.items() if name not in _DEMONSTRATED}
+    return {**others, **demonstrations(problems)}, world
 
   def encode(self, text: str) -> np.ndarray:
     """[len(text)] int32 tokens. Raises `ValueError` for a character that the task does not know."""

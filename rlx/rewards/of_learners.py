@@ -118,7 +118,7 @@ def best_and_worst(batch: Batch) -> Batch:
     `action_mask`, `prompt_lengths`, `rewards` where they are there; `preferred`, `groups` and `weights`, 1
     for the rows of such groups and 0 for what fills the batch up.
   """
-  best, worst, first = _extremes(batch)
+  best, worst, first = extremes(batch)
   rewards = batch['rewards']
   differ = first & (rewards[best] > rewards[worst])
   pairs = jnp.argsort(~differ, stable=True)[: len(rewards) // 2]
@@ -131,7 +131,7 @@ def solution_and_worst(batch: Batch) -> Batch:
   Args:
     batch: rows with `rewards`, `groups` and `solutions`, as `against_solutions` says.
   """
-  _, worst, first = _extremes(batch)
+  _, worst, first = extremes(batch)
   wrong = first & (batch['rewards'][worst] < 1)
   names = ('prompt_lengths', 'solutions')
   solved = text.demonstrations({'prompts': batch['tokens'], **{name: batch[name] for name in names}})
@@ -141,7 +141,7 @@ def solution_and_worst(batch: Batch) -> Batch:
   return _compared(_rows(solved, worst), _rows(batch, worst), wrong)
 
 
-def _extremes(batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
+def extremes(batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
   """The best and the worst row of each row's group [B], and which rows are the first of theirs.
 
   A row that was not scored (NaN) is neither, but where its group has no other.

@@ -20,6 +20,20 @@ def reached(*, metric: str, at_least: float) -> StopRule:
   return lambda rows: metric in rows[-1] and rows[-1][metric] >= at_least
 
 
+def fallen(*, metric: str, at_most: float) -> StopRule:
+  """Over at the measurement that has fallen so far: a warning, before what it warns of is seen.
+
+  Args:
+    metric: e.g. 'eval/held_out/entropy'.
+    at_most: the value that ends the stage.
+
+  >>> rule = fallen(metric='eval/held_out/entropy', at_most=2.0)
+  >>> rule([{'eval/held_out/entropy': 2.5}]), rule([{'eval/held_out/entropy': 1.9}])
+  (False, True)
+  """
+  return lambda rows: metric in rows[-1] and rows[-1][metric] <= at_most
+
+
 def plateau(*, metric: str, patience: int, min_rise: float) -> StopRule:
   """Over when a metric has not risen for some of its measurements.
 

@@ -72,7 +72,9 @@ def test_rows_are_scored_as_those_of_a_language_model():
   expected = WORLD.base[rows['tokens'][:, 0], rows['tokens'][:, 1]]
   np.testing.assert_allclose(logprobs[:, 1], expected, rtol=1e-6)
   assert not logprobs[:, 0].any() and (entropy[:, 1] > 0).all()
-  drawn = POLICY.sample(params, jnp.zeros(2000, jnp.int32), jax.random.key(5))
+  drawn = POLICY.sample(
+      params, jnp.zeros((1, 1), jnp.int32), jnp.ones(1, jnp.int32), jax.random.key(5), group_size=2000
+  )
   share = jnp.bincount(drawn['tokens'][:, 1], length=6) / 2000
   np.testing.assert_allclose(share, jnp.exp(WORLD.base[0]), atol=0.04)
   np.testing.assert_allclose(POLICY.score(params, drawn)[0], drawn['sampler_logprobs'], rtol=1e-5)

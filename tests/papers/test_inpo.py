@@ -17,6 +17,8 @@ import preference_toy as toy
 
 from rlx.algorithms.dpo import dpo
 from rlx.algorithms.following import following
+from rlx.algorithms.inpo import inpo
+from rlx.envs import gold
 from rlx.losses import preference
 
 ETA, TAU, PERIOD = 3.0, 0.04, 8
@@ -54,3 +56,28 @@ def test_the_last_iterate_nears_the_nash_policy_and_that_of_dpo_does_not():
   start = np.abs(1 / 3 - nash).sum(axis=1) / 2
   assert nash_learning.max() < 0.05 and (nash_learning < start / 3).all(), (start, nash_learning)
   assert (iterated > 0.2).all(), iterated
+
+
+def test_the_factory_scores_the_last_policy_and_is_ipo_where_only_the_reference_holds():
+  """The loss by hand, of three policies that differ."""
+  start = toy.uniform(3)
+  models = {
+      name: {**start, 'theta': jnp.array(theta)}
+      for name, theta in (('policy', [0.3, -0.2, 0.5]), ('reference', [0.0, 0.4, 0.1]), ('last', [1.0, 0, 0]))
+  }
+  rows, both = toy.pairs(3)
+  margins = {
+      name: np.subtract(*np.asarray(toy.POLICY.logprobs(x)[0])[both.T]) for name, x in models.items()
+  }
+
+  def value(make):
+    algorithm = make(lambda models, world, key: (rows, world), gold.LogLinear(), gold.LogLinear())
+    batch = algorithm.advantage(models, rows, jax.random.key(0))
+    return float(algorithm.loss(models, batch, jax.random.key(0))[0])
+
+  factory = lambda tau: value(lambda *parts: inpo(*parts, toy.POLICY, eta=0.5, tau=tau))
+  over = {name: margins['policy'] - margins[name] for name in ('reference', 'last')}
+  by_hand = np.mean((0.4 * over['reference'] + 0.6 * over['last'] - 1.0) ** 2)
+  np.testing.assert_allclose(factory(0.2), by_hand, rtol=1e-5)
+  ipo = value(lambda *parts: dpo(*parts, loss=functools.partial(preference.ipo, beta=0.5)))
+  np.testing.assert_allclose(factory(0.5), ipo, rtol=1e-6)
