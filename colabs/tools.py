@@ -79,8 +79,8 @@ for name, num in (('train', 2000), ('test', 64)):
   (folder / f'{name}.jsonl').write_text(''.join(json.dumps(problem) + '\n' for problem in problems))
 print(json.dumps(problems[0], indent=1))
 init_model(
-    [folder / 'train.jsonl'], folder / 'model', family='qwen2', vocab_size=384, layers=2, width=64, heads=4, kv_heads=2,
-    mlp_size=192, context_length=192, chat_template='', seed=0, dtype='float32',
+    [folder / 'train.jsonl'], folder / 'model', family='qwen2', vocab_size=384, layers=3, width=96, heads=4, kv_heads=2,
+    mlp_size=256, context_length=192, chat_template='none', seed=0, dtype='float32',
 )
 
 # %% [markdown]
@@ -90,13 +90,14 @@ init_model(
 config = word_problems_grpo.get_config(
     f'model={folder}/model,train={folder}/train.jsonl,held_out={folder}/test.jsonl'
 )
-config.sft.steps, config.steps = 100, 16
-config.optimizer.update(learning_rate=3e-4, warmup_steps=2, decay_steps=14)
+config.sft.steps, config.steps = 200, 30
+config.sft.optimizer.decay_steps = 180
+config.optimizer.update(learning_rate=3e-4, warmup_steps=2, decay_steps=28)
 config.decoding.max_tokens, config.rollout.turn_tokens = 96, 48
 config.score.update(packed_columns=192)
-config.evals.held_out.update(every=8, problems=64, turn_tokens=48)
-config.log.steps_per_dispatch = 4
-config.checkpoint.every = 8
+config.evals.held_out.update(every=25, problems=64, turn_tokens=48)
+config.log.steps_per_dispatch = 5
+config.checkpoint.every = 10
 outcome = train.train(config, folder / 'run', quiet=True, command='')
 print(f'{outcome.step} steps in {outcome.seconds:.0f} s')
 
@@ -104,9 +105,10 @@ print(f'{outcome.step} steps in {outcome.seconds:.0f} s')
 # **Episodes**, before GRPO and after it. Inside `<<`, everything behind `=` was said by the calculator.
 
 # %%
-for file in sorted((folder / 'run/samples').iterdir())[:: 2]:
+files = sorted((folder / 'run/samples').iterdir())
+for file in (files[0], files[-1]):
   print(f'--- {file.stem}')
-  for line in file.read_text().splitlines()[:3]:
+  for line in file.read_text().splitlines()[:4]:
     row = json.loads(line)
     print(row['prompt'].removeprefix('Question: ').split(' How many')[0], '|', repr(row['completion']), row['correct'])
 
@@ -115,8 +117,8 @@ for file in sorted((folder / 'run/samples').iterdir())[:: 2]:
 # the bit. Without a model they can be made again at any time:
 
 # %%
-records = sorted((folder / 'run/calls/main').iterdir())
-print(records[-1].read_text().splitlines()[0])
+records = sorted((folder / 'run/calls/grpo').iterdir())
+print(next(line for line in records[-1].read_text().splitlines() if 'value' in line))
 assert replay_calls.main([str(folder / 'run')]) == 0
 
 # %% [markdown]

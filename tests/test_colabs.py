@@ -69,6 +69,6 @@ def test_notebook_runs(source, tmp_path):  # anywhere: Colab has no repository a
 def test_there_are_notebooks():
   own = {'own_reward', 'own_environment'}
   assert {path.stem for path in COLABS} >= own | {
-      'tour', 'grpo_from_scratch', 'posttrain_a_hf_model', 'offline', 'control', 'agents', 'tools', 'selfplay',
-      'preferences',
+      'tour', 'grpo_from_scratch', 'posttrain_a_hf_model', 'offline', 'control', 'agents', 'tools',
+      'selfplay', 'preferences',
   }
