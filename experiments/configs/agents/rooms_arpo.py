@@ -3,11 +3,13 @@
     rlx --config=agents/rooms_arpo --workdir=runs/rooms_arpo
 
 There are 32 problems, and one success of each is remembered. Nothing is shown at the beginning, and chance
-finds a goal so seldom that most groups have nothing to compare.
+finds a goal seldom. The paper's choice of problems by what the first policy can do is left out.
 
 Paper: https://arxiv.org/abs/2505.16282
 
-Result: not run yet.
+Result: it shows. Mean over the run of eval/held_out/accuracy after 60 train steps, median of 5 seeds (worst):
+0.205 (0.1675), 'GRPO' 0.15 (0.125). Claimed, and got (95 % interval over seeds): above 'GRPO', got 0.0375
+(0.02583 to 0.0625). 201 CPU-s on 2 cores of a CPU; `rlx reproduce agents/rooms_arpo`.
 """
 
 from ml_collections import ConfigDict
