@@ -5,9 +5,18 @@
 The expert has answered few of the problems (`rlx/envs/qualities.py`); the careless one, who never carries,
 has answered all. Held-out accuracy is of problems that nobody has answered, under the expert's mark.
 
+Where nothing is carried, in half of the problems, the careless one is right. Two sizes were tried before, in
+which the expert had answered a tenth of the problems: operands up to 30 and 64 rows were right on 16 % after
+800 steps, and these operands on 53 % (five seeds, median) after 600; both were stopped before the other arms
+had run, for they took too long.
+
 Paper: https://arxiv.org/abs/2309.11235
 
-Result: not run yet.
+Result: it does not show. Final eval/held_out/accuracy after 400 train steps, median of 5 seeds (worst):
+0.3733 (0.1533), 'expert only' 0.4533 (0.44), 'plain SFT' 0.51 (0.5033). Claimed, and got (95 % interval over
+seeds): above 'plain SFT' by 0.1, got -0.09444 (-0.3156 to 0.09667), the run fails it; above 'expert only' by
+0.05, got -0.07555 (-0.2456 to 0.1033), the run fails it. 365 CPU-s on 2 cores of a CPU;
+`rlx reproduce preferences/c_rlft_sums`.
 """
 
 from ml_collections import ConfigDict
@@ -23,18 +32,18 @@ UNTOLD = {'task.marks': 'ee'}
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   smoke = parse_arg(arg, smoke=False).smoke
-  config = arithmetic.get_config('smoke' if smoke else 'small', steps=800)
+  config = arithmetic.get_config('smoke' if smoke else 'small', steps=400)
   config.population.size = 2 if smoke else 5
   config.stages = ('main',)
   config.task = {
-      'name': 'careless_sums', 'max_operand': 30, 'expert_share': 0.1, 'expert_problems': 0.1, 'marks': 'ec',
+      'name': 'careless_sums', 'max_operand': 60, 'expert_share': 0.1, 'expert_problems': 0.3, 'marks': 'ec',
       'held_out_share': 0.1,
   }
-  config.rollout = {'name': 'solutions', 'batch_size': 16 if smoke else 64}
+  config.rollout = {'name': 'solutions', 'batch_size': 16 if smoke else 128}
   config.algorithm = {'name': 'c_rlft', 'class_weights': (1.0, 0.1)}
-  config.steps = 4 if smoke else 800
+  config.steps = 4 if smoke else 400
   config.updates.microbatches = 1
-  config.optimizer.update(learning_rate=3e-3, decay_steps=780)
+  config.optimizer.update(learning_rate=3e-3, decay_steps=380)
   config.evals.held_out.every = 2 if smoke else 40
   for name in ('sft', 'reward'):
     del config[name]
@@ -42,7 +51,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """Marks without weights are beside it."""
+  """Neither marks nor weights, and no careless data."""
   return Claim(
       paper='S148',
       says='conditioned on its source, data of mixed quality teach more than all of it alike, and more '
@@ -51,6 +60,5 @@ def claim() -> Claim:
       asserts=(above('plain SFT', by=0.1), above('expert only', by=0.05)),
       baseline=Arm('expert only', {**EVEN, 'task.expert_share': 1.0}),
       controls=(Arm('plain SFT', {**EVEN, **UNTOLD}),),
-      beside=(Arm('marks alone', EVEN),),
       minutes=5.0,
   )
