@@ -4,7 +4,11 @@
 
 Paper: https://arxiv.org/abs/2509.02479
 
-Result: not run yet.
+Result: it does not show. Mean over the run of eval/sampled/accuracy after 100 train steps, median of 5 seeds
+(worst): 0.01823 (0.01042), 'GRPO' 0.09115 (0.05013). Claimed, and got (95 % interval over seeds): above
+'GRPO' by -0.02, got -0.06944 (-0.1144 to -0.04232), the reverse holds; mean over the run of
+eval/sampled/understood: above 'GRPO', got -0.2884 (-0.3739 to -0.1219), the reverse holds. 452 CPU-s on 2
+cores of a CPU; `rlx reproduce agents/library_simple_tir`.
 """
 
 from ml_collections import ConfigDict

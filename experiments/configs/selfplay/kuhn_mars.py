@@ -7,7 +7,9 @@ Paper: https://arxiv.org/abs/2510.15414
 The first player pays the second 1 for every game. How the game is best played does not change by that, but
 what is to be expected of a seat does. The policy is held to a copy that lags behind, as in `kuhn_magnet`.
 
-Result: not run yet.
+Result: it shows. Mean over the run of eval/nash/nash_conv after 400 train steps, median of 5 seeds (worst):
+0.8072 (0.8862), 'pooled' 0.8602 (0.9486). Claimed, and got (95 % interval over seeds): below 'pooled', got
+0.05117 (0.0296 to 0.06631). 152 CPU-s on 2 cores of a CPU; `rlx reproduce selfplay/kuhn_mars`.
 """
 
 from ml_collections import ConfigDict
