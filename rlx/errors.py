@@ -73,8 +73,9 @@ def did_you_mean(word: str, known: Iterable[str], *, likeness: float = 0.6) -> s
     known: what there is.
     likeness: from 0 to 1; what is less like the word is not offered.
   """
-  nearest = difflib.get_close_matches(word, list(known), n=1, cutoff=likeness)
-  return f'; did you mean {nearest[0]!r}?' if nearest else ''
+  near = difflib.get_close_matches(word, list(known), n=3, cutoff=likeness)
+  near.sort(key=lambda one: sorted(one) != sorted(word))  # its letters in another order: the commonest slip
+  return f'; did you mean {near[0]!r}?' if near else ''
 
 
 def wanted_instead(value: Any, annotation: Any) -> str:
