@@ -90,12 +90,12 @@ init_model(
 config = word_problems_grpo.get_config(
     f'model={folder}/model,train={folder}/train.jsonl,held_out={folder}/test.jsonl'
 )
-config.sft.steps, config.steps = 200, 30
+config.sft.steps, config.steps = 110, 30
 config.sft.optimizer.decay_steps = 180
 config.optimizer.update(learning_rate=3e-4, warmup_steps=2, decay_steps=28)
 config.decoding.max_tokens, config.rollout.turn_tokens = 96, 48
 config.score.update(packed_columns=192)
-config.evals.held_out.update(every=25, problems=64, turn_tokens=48)
+config.evals.held_out.update(every=10, problems=64, turn_tokens=48)
 config.log.steps_per_dispatch = 5
 config.checkpoint.every = 10
 outcome = train.train(config, folder / 'run', quiet=True, command='')

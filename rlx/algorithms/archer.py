@@ -6,7 +6,8 @@
 One critic reads the row: behind what the world said it is V, behind what was said to it Q. Q holds for any
 policy's actions, so that old episodes teach it; V is that of the present policy, and learns from fresh ones.
 Nothing is summed over the rest of the episode: the noise of later turns is in no advantage. Advantages are
-whitened; of a critic that knows nothing yet they are noise, so it should learn faster than the policy.
+not whitened: where every episode succeeds they are next to nothing, and whitened they would be noise at full
+size, which took a policy that always succeeded back to never.
 
 The parent is `turn_ppo`. The paper has two critics, of which the smaller counts, and draws new actions in the
 replayed states for V; here there is one, and the fresh rows have such actions.
@@ -20,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx import reductions, tracking
-from rlx.advantages import segments, temporal
+from rlx.advantages import segments
 from rlx.advantages import turns as turn_advantages
 from rlx.engine.speaker import Critic, Speaker
 from rlx.losses import policy as policy_losses
@@ -60,7 +61,7 @@ def archer(
     state_targets, action_targets = td_targets(value.apply, models['target'], batch, discount=discount)
     return {
         **batch,
-        'advantages': temporal.whiten(advantages, learnt),
+        'advantages': advantages,
         'state_targets': jnp.where(first & learnt, state_targets, 0),
         'action_targets': jnp.where(last, action_targets, 0),
         'weights': reductions.token_mean(learnt),

@@ -8,7 +8,8 @@ Paper: https://arxiv.org/abs/2402.19446
 
 Result: not run to its end. In a trial of 160 steps, five seeds, the policy came to fetch at once within 20
 steps, before the critic knew anything, and stayed there: accuracy 25 % (median), no question in any seed,
-where GRPO of `errand_ask` comes to 100 %. PPO and the control were not run.
+where GRPO of `errand_ask` comes to 100 %. That was with whitened advantages, which the algorithm no longer
+has; it was not run again. PPO and the control were not run.
 """
 
 from ml_collections import ConfigDict
