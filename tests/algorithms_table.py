@@ -7,6 +7,7 @@ is 1/6, the best is 1. Adding an algorithm to rlx adds one row here.
 from collections.abc import Callable
 import dataclasses
 import functools
+import types
 from typing import NamedTuple
 
 import jax
@@ -37,6 +38,7 @@ from rlx.algorithms.hypo import hypo
 from rlx.algorithms.inpo import inpo
 from rlx.algorithms.kto import kto
 from rlx.algorithms.mapo import mapo
+from rlx.algorithms.modpo import modpo
 from rlx.algorithms.mssr import mssr
 from rlx.algorithms.nlpo import nlpo
 from rlx.algorithms.pav import pav
@@ -113,6 +115,7 @@ DRAFTER = Speaker(
     model=LanguageModel(drafter.config_of(MODEL.shape, num_layers=1)), decoding=DECODING, scoring=SCORING
 )
 CRITIC = Critic(head=TokenHead(MODEL), scoring=SCORING)
+LENGTH = types.SimpleNamespace(apply=lambda params, batch: 0.1 * batch['action_mask'].sum(axis=1))  # a judge
 
 # Two rooms: a step into the other one, and `t`, is worth 1; actions are single tokens.
 WORLD = rooms(height=1, width=2, num_mazes=1, loops=0, num_keys=0, held_out_share=0.5)
@@ -325,6 +328,8 @@ ROWS = (
         slow=('reference', 'last'), metric='-loss/preference', reached=-0.1),
     Row('inpo', lambda: inpo(compared(), POLICY, POLICY, POLICY, eta=0.5, tau=0.2),
         slow=('reference', 'last'), metric='-loss/preference', reached=-0.1),
+    Row('modpo', lambda: modpo(compared(), POLICY, POLICY, LENGTH, beta=0.5, weight=0.8),
+        slow=('reference', 'judge'), metric='-loss/preference', reached=-0.1),
     Row('tpo', lambda: tpo(triples(), POLICY, beta=0.5, nll_coef=0.5), metric='-loss/nll', reached=-0.5),
     Row('c_rlft', lambda: c_rlft(
         with_columns(

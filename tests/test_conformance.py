@@ -63,7 +63,9 @@ def rollout_of(row):
 
 
 ADAM = optax.adam(5e-3)
-MODELS = ('policy', 'reference', 'last', 'past', 'prover', 'value', 'target', 'drafter', 'rectifier')
+MODELS = (
+    'policy', 'reference', 'last', 'past', 'judge', 'prover', 'value', 'target', 'drafter', 'rectifier'
+)
 AXES = dict.fromkeys(MODELS, table.MODEL.axes)  # all are decoders, or stand on one
 
 
@@ -170,7 +172,7 @@ def test_padding_changes_nothing(row):
 UNSCORED = table.GROUP_SIZE + 1  # the last group, and one row of the group before it
 WHOLE_GROUPS = ('remax',)  # whose rows have to be so many a prompt
 # No reward is asked: demonstrations; answers that the algorithm verifies by itself.
-OF_PAIRS = {'dpo', 'hypo', 'apo_accelerated', 'inpo', 'tpo', 'kto', 'reference_free'}
+OF_PAIRS = {'dpo', 'hypo', 'apo_accelerated', 'inpo', 'modpo', 'tpo', 'kto', 'reference_free'}
 SUPERVISED = {'sft', 'gkd', 'c_rlft'}
 NO_REWARD = {'brpo'} | SUPERVISED | OF_PAIRS
 
