@@ -29,6 +29,7 @@ from rlx.engine.host_turns import Answer, Conversation, Said
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.engine.turns import Turns
 from rlx.envs.host.calls import Call
+from rlx.experiments.benchmarks import tools_called
 from rlx.experiments.benchmarks.turns import PIECE, echo
 from rlx.experiments.data import FOLDER
 from rlx.models.language import LanguageModel
@@ -38,7 +39,7 @@ from rlx.rewards.sandbox_session import PythonSession
 from rlx.rollout.host_turns import Table
 from rlx.rollout.toolbox import toolbox
 
-EPISODES, TURNS, TOKENS, CALL_SECONDS = 128, 4, 64, 0.05
+EPISODES, TURNS, TOKENS = 128, 4, 64
 SESSIONS, SLOTS = 256, 32
 
 
@@ -76,26 +77,6 @@ def decoder(vocab_size: int) -> LanguageModel:
   ))
 
 
-def nothing(text: str) -> str:
-  """Says a word at once.
-
-  Args:
-    text: of no use.
-  """
-  del text
-  return 'ok'
-
-
-def slow(text: str) -> str:
-  """Says a word after a while.
-
-  Args:
-    text: of no use.
-  """
-  time.sleep(CALL_SECONDS)
-  return nothing(text)
-
-
 def always(text: str) -> list[Call]:
   """Every turn is a call."""
   return [Call('tool', text)]
@@ -131,7 +112,10 @@ def calls() -> dict[str, Callable[[], None]]:
 
     return run
 
-  return {'at once': side(nothing, 64), '50 ms': side(slow, 64), 'one by one': side(slow, 1)}
+  return {
+      'at once': side(tools_called.nothing, 64), '50 ms': side(tools_called.slow, 64),
+      'one by one': side(tools_called.slow, 1),
+  }
 
 
 class Echo:
