@@ -90,7 +90,7 @@ init_model(
 config = word_problems_grpo.get_config(
     f'model={folder}/model,train={folder}/train.jsonl,held_out={folder}/test.jsonl'
 )
-config.sft.steps, config.steps = 110, 30
+config.sft.steps, config.steps = 160, 30
 config.sft.optimizer.decay_steps = 180
 config.optimizer.update(learning_rate=3e-4, warmup_steps=2, decay_steps=28)
 config.decoding.max_tokens, config.rollout.turn_tokens = 96, 48
