@@ -102,7 +102,7 @@ outcome = train.train(config, folder / 'run', quiet=True, command='')
 print(f'{outcome.step} steps in {outcome.seconds:.0f} s')
 
 # %% [markdown]
-# **Episodes**, before GRPO and after it. Inside `<<`, everything behind `=` was said by the calculator.
+# **Episodes**, before the first step and after the last. Inside `<<`, what stands behind `=` was said by the calculator.
 
 # %%
 files = sorted((folder / 'run/samples').iterdir())
@@ -122,7 +122,8 @@ print(next(line for line in records[-1].read_text().splitlines() if 'value' in l
 assert replay_calls.main([str(folder / 'run')]) == 0
 
 # %% [markdown]
-# **The curves**: how often the policy calls, how often that fails, and what is right of problems that it has not seen.
+# **The curves**: how often the policy calls, how often that fails, and what is right of problems that it has not seen. The
+# solutions alone teach a problem of this size; GRPO, whose steps the first two curves are of, has little left to do.
 
 # %%
 rows = read_metrics(folder / 'run/metrics.jsonl')

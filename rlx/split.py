@@ -1,10 +1,10 @@
 """A train step that leaves the device: `sample | reward | learn`, cut where its rows do.
 
 A reward in Python is on the host, between two compiled halves; so is a rollout with tools in Python, which
-calls programs of its own. Sampling can be ahead of learning by a number
-of updates, its *lag*, so that the device samples while the host scores, or, on a mesh of its own, while other
-devices learn. Nothing is in flight behind a call: it begins with the newest weights, and ends when all that
-was sampled has been learnt from.
+calls programs of its own. Sampling can be ahead of learning by a number of updates, its *lag*, so that the
+device samples while the host scores, or, on a mesh of its own, while other devices learn. Nothing is in
+flight behind a call: it begins with the newest weights, and ends when all that was sampled has been learnt
+from.
 """
 
 from collections import deque

@@ -46,6 +46,7 @@ from rlx.rollout.calls_record import RESET_TURN, REWARD_TURN, Entry, Place, Reco
 FAILURES = ('unknown', 'malformed', 'arguments', 'raised', 'timeout', 'died', 'cut', 'limit')
 COLUMN = 'environment'  # of the data: which world a row is of, where there are several
 _PACKAGE = 'rlx.envs.host'
+_REPLIES = {'call': str, 'method': str, 'begin': str | None, 'reward': float, 'try': type(None)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -461,10 +462,12 @@ class Desk:
       return reply.fault, reply.text
     try:
       kind, value = json.loads(reply.data)
-      return kind, value
-    except (ValueError, TypeError):  # the tool wrote into a file that is not its own
-      session.stop()
-      return 'died', 'its answer cannot be read'
+      if isinstance(value, _REPLIES[request[0]] if kind == 'ok' else str):
+        return kind, value
+    except (ValueError, TypeError):
+      pass
+    session.stop()  # the tool wrote into a file that is not its own
+    return 'died', 'its answer cannot be read'
 
   def counted(self) -> tuple[Counts, list[str]]:
     """What was done since the last time of asking, and which worlds were lost."""

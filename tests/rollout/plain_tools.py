@@ -66,6 +66,8 @@ def fail(how: str) -> str:
   if how == 'forge':
     trap = types.SimpleNamespace(encode=lambda: pickle.dumps(Trap()))
     serving.json = types.SimpleNamespace(dumps=lambda reply: trap)
+  if how == 'forge a kind':
+    serving.json = types.SimpleNamespace(dumps=lambda reply: '["ok", [1, 2]]')
   if how == 'long':
     return 'word ' * 10_000
   if how == 'special':

@@ -60,8 +60,9 @@ def test_a_call_that_fails_is_words_and_a_count_and_the_next_one_works(functions
   assert right.text == '3' and seat.failures == {kind: 1} and seat.calls == 2 and not seat.is_lost
 
 
-def test_a_reply_that_a_tool_forged_is_not_unpickled(functions):
-  calls = [Call('fail', {'how': 'forge'}), Call('add', {'x': 1, 'y': 2})]
+@pytest.mark.parametrize('how', ['forge', 'forge a kind'])
+def test_a_reply_that_a_tool_forged_is_not_believed(functions, how):
+  calls = [Call('fail', {'how': how}), Call('add', {'x': 1, 'y': 2})]
   forged, right = functions.turn(Seat(0, {}, ''), 0, calls)
   assert forged.kind == 'died' and 'cannot be read' in forged.text
   assert right.text == '3'

@@ -17,19 +17,9 @@ from ml_collections import ConfigDict
 from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.agents import errand_ask
+from rlx.experiments.configs.policy_gradient import ppo_arithmetic
 
 FRESH, PAST_STEPS = 32, 3
-PPO = {
-    'name': 'ppo',
-    'clip_low': 0.2,
-    'clip_high': 0.2,
-    'kl': {'name': 'no_kl'},
-    'entropy_coef': 0.0,
-    'value_coef': 0.5,
-    'value_clip': 0.2,
-    'discount': 1.0,
-    'lambda_': 0.95,
-}
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -62,12 +52,13 @@ def get_config(arg: str = '') -> ConfigDict:
 def claim() -> Claim:
   """Beside PPO by tokens, on as many new episodes; the control has no replay."""
   fresh = get_config().rollout.fresh.to_dict()
+  ppo = ppo_arithmetic.get_config().algorithm.to_dict()
   return Claim(
       paper='S065',
       says='a critic of turns that old episodes teach as well learns faster than PPO, at equal episodes',
       reading=mean('eval/held_out/accuracy'),
       asserts=(above('PPO'),),
-      baseline=Arm('PPO', {'rollout': fresh, 'algorithm': PPO, 'slow': {}}),
+      baseline=Arm('PPO', {'rollout': fresh, 'algorithm': ppo, 'slow': {}}),
       controls=(Arm('no replay', {'rollout': fresh}),),
       minutes=4.0,
   )
