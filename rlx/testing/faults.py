@@ -306,7 +306,7 @@ KINDS: Mapping[str, Kind] = {
     'kill': Kind('SIGKILL at a random moment', kill, SUBJECTS, 50),
     'terminate': Kind('SIGTERM at a random moment', _stop(signal.SIGTERM), SUBJECTS, 5),
     'interrupt': Kind('SIGINT (Ctrl-C) at a random moment', _stop(signal.SIGINT), SUBJECTS, 5),
-    'damage': Kind('a checkpoint is damaged: bit, end, file', damaged, SUBJECTS, 40),
+    'damage': Kind('a checkpoint is damaged: bit, end, file', damaged, SUBJECTS, 25),
     'disk': Kind('no space left for one writer', disk, SUBJECTS, 4),
     'data': Kind('the data file changes while the run is stopped', data, {'sft': SUBJECTS['sft']}, 5),
     'nan': Kind('NaN now and then, and a kill', nan, NAN, 2),

@@ -62,6 +62,7 @@ SUBJECTS: Mapping[str, Subject] = {
     'grpo': _run(
         'GRPO with a curriculum (MoPPS)', 'curriculum/mopps_arithmetic:smoke', *_ARITHMETIC, steps=28
     ),
+    'dpo': _run('DPO on a file', 'preferences/dpo:smoke', '--config.steps=16', steps=16),
     'ppo': _run('PPO with a critic', 'policy_gradient/ppo_arithmetic:smoke', *_ARITHMETIC, steps=28),
     'episodes': _run(
         'GRPO in a world of turns', 'agents/rooms_grpo:smoke', '--config.steps=12', _PROBLEMS, steps=16
