@@ -661,8 +661,10 @@ def test_waiting_for_a_core_is_not_the_programs_doing(tier):
   needed = 'import time\nwhile time.process_time() < 0.75: pass\nprint(1)'
   cores = len(os.sched_getaffinity(0))
   with ThreadPoolExecutor(3 * cores) as threads:
-    results = list(threads.map(lambda _: run(needed, tier, timeout_seconds=1).status, range(3 * cores)))
-  assert results == ['ok'] * 3 * cores
+    results = list(threads.map(lambda _: run(needed, tier, timeout_seconds=1), range(3 * cores)))
+  # Where others have nearly all of the machine, patience may end; nothing ends before.
+  early = [result for result in results if result.seconds < 0.95 * sandbox._PATIENCE]
+  assert {result.status for result in early} <= {'ok'}
   began = time.monotonic()
   assert run('while True: pass', tier, timeout_seconds=0.5).status == 'timeout'
   assert time.monotonic() - began < 0.5 * sandbox._PATIENCE + 5

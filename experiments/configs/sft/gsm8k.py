@@ -113,4 +113,5 @@ def shrink(config: ConfigDict) -> None:
   config.decoding.max_tokens = 128
   config.rollout.batch_size = 8
   config.evals.held_out.every = config.checkpoint.every = 2
+  config.score.packed_rows = 1  # its rows do not fill more
   config.log.update(steps_per_dispatch=2, samples=2)
