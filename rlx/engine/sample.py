@@ -394,7 +394,7 @@ def as_rows(prompts, lengths, group_size, out_tokens, out_logprobs, budgets, dec
       'valid': valid,
       'action_mask': action_mask,
       'prompt_lengths': lengths,
-      'turns': jnp.where(index < 0, -1, 0),
+      'turns': jnp.where(index < 0, -1, 0).astype(jnp.int32),
       'groups': jnp.repeat(jnp.arange(num_rows // group_size), group_size),
       'truncated': ~jnp.any(is_eos & (jnp.arange(max_tokens)[None] < budgets[:, None]), axis=1),
       'sampler_logprobs': jnp.where(action_mask, pick(out_logprobs), 0),

@@ -62,11 +62,17 @@ PARAMS = make_params()
 
 
 @functools.cache
-def drawn(name):
-  """A batch of 4 x 3 rows as NumPy arrays."""
+def drawn_on_device(name):
+  """A batch of 4 x 3 rows."""
   batch = sample(PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=GROUP_SIZE, decoding=DECODINGS[name])
   types.check(batch)
-  return jax.tree.map(np.asarray, batch)
+  return batch
+
+
+@functools.cache
+def drawn(name):
+  """The same as NumPy arrays."""
+  return jax.tree.map(np.asarray, drawn_on_device(name))
 
 
 def completions(batch):
@@ -116,6 +122,12 @@ def test_rows_are_contiguous_and_say_what_they_hold(name):
     np.testing.assert_array_equal(batch['turns'][b] < 0, columns < length)
     np.testing.assert_array_equal(batch['sampler_logprobs'][b][~batch['action_mask'][b]], 0)
     assert batch['prompt_lengths'][b] == length and batch['groups'][b] == b // GROUP_SIZE
+
+
+@FEW
+def test_no_column_is_weakly_typed(name):
+  """What a reward in Python gives back is not: the program that learns would be traced a second time."""
+  assert [column for column, x in drawn_on_device(name).items() if x.weak_type] == []
 
 
 @ALL
