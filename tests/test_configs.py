@@ -16,7 +16,7 @@ CONFIGS = sorted(p for p in (ROOT / 'experiments/configs').rglob('*.py') if p.na
 
 
 # To build and to trace takes seconds: at once the first config of each folder (and fewer are traced).
-TRACED = ('credit', 'offline', 'quickstart', 'sft')  # folders that differ most
+TRACED = ('offline', 'quickstart', 'sft')  # folders that differ most
 FIRST = list({path.parent: path for path in reversed(CONFIGS)}.values())
 
 

@@ -76,7 +76,7 @@ def test_the_weights_are_those_of_the_seed(directory):
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), params, expected)
 
 
-@pytest.mark.parametrize('family', cases(FAMILIES, at_once=('llama', 'qwen3_moe', 'gemma3_text')))
+@pytest.mark.parametrize('family', cases(FAMILIES, at_once=('llama', 'gemma3_text')))
 def test_rlx_reads_every_family(text, tmp_path, family):
   said = init_model([text], tmp_path / 'model', **sizes(family))
   params, config = load(tmp_path / 'model')

@@ -19,6 +19,7 @@ from rlx.data.dataset import dataset
 from rlx.data.rows import read_rows
 from rlx.experiments import init_model
 from rlx.types import check
+from tests.cases import cases
 
 END, TURN_END = 0, 2  # <|endoftext|>, <|im_end|>
 PROBLEMS = [{'question': f'How much is {i} + {i}?', 'answer': str(2 * i), 'level': i % 3} for i in range(10)]
@@ -347,7 +348,7 @@ def test_held_out_rows_that_are_trained_on_are_said(make, caplog):
 # --- order --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize('num', [1, 3, 4, 10, 25])
+@pytest.mark.parametrize('num', cases([1, 3, 4, 10, 25], at_once=(4, 25)))
 def test_an_epoch_visits_every_row_once(make, num):
   data = make(PROBLEMS, columns={'prompt': '{question}'})
   draw = jax.jit(lambda world: data.draw(world, None, num))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rlx.data.order import shuffled
+from tests.cases import cases
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 100, 1000, 1024, 1025, 7473, 65_536, 65_537]
 order = jax.jit(lambda key, num_rows: shuffled(jnp.arange(num_rows), num_rows, key), static_argnums=1)
@@ -27,7 +28,7 @@ def deviation(counts):
   return (np.sum((counts - expected) ** 2 / expected) - freedom) / math.sqrt(2 * freedom)
 
 
-@pytest.mark.parametrize('num_rows', SIZES)
+@pytest.mark.parametrize('num_rows', cases(SIZES, at_once=(1, 2, 7, 33, 1024, 7473)))
 def test_an_order_is_a_permutation(num_rows):
   for key in keys(2):
     elements = np.asarray(order(key, num_rows))
@@ -59,14 +60,14 @@ def test_keys_choose_the_order():
   assert np.array_equal(one, order(keys(2)[0], 1000))
 
 
-@pytest.mark.parametrize('num_rows', [2, 3, 4, 5, 6])
+@pytest.mark.parametrize('num_rows', cases([2, 3, 4, 5, 6], at_once=(3, 5)))
 def test_every_permutation_is_equally_likely(num_rows):
   seen = collections.Counter(map(tuple, np.asarray(orders(keys(20_000), num_rows)).tolist()))
   counts = [seen[permutation] for permutation in itertools.permutations(range(num_rows))]
   assert sum(counts) == 20_000 and abs(deviation(counts)) < 4
 
 
-@pytest.mark.parametrize('num_rows', [33, 100, 128])
+@pytest.mark.parametrize('num_rows', cases([33, 100, 128], at_once=(100,)))
 def test_every_place_is_equally_likely(num_rows):
   """Where the first, a middle and the last element of the order come from; and the step to the neighbour."""
   elements = np.asarray(orders(keys(8000), num_rows))

@@ -71,7 +71,7 @@ def test_the_token_drawn_is_the_one_that_holds_the_number(size):
   np.testing.assert_array_equal(tokens[~near, 0], inverse_cdf_reference(logits, uniform)[~near])
 
 
-@pytest.mark.parametrize('size', SIZES)
+@pytest.mark.parametrize('size', cases(SIZES, at_once=(1, 7, BLOCK, 3 * BLOCK + 5)))
 @pytest.mark.parametrize('uniform', [0.0, 1e-45, 2**-23, 0.5, LAST])
 def test_a_token_without_mass_is_never_drawn(size, uniform):
   """Whatever the number: tokens left out at the front, at the end, and in whole blocks in between."""
@@ -144,7 +144,7 @@ def edge_cases(size):
   return np.concatenate([*rows.values(), *map(with_holes, rows.values())])
 
 
-@pytest.mark.parametrize('size', (1, 7, BLOCK, 1000))
+@pytest.mark.parametrize('size', cases((1, 7, BLOCK, 1000), at_once=(7, 1000)))
 @pytest.mark.parametrize('k', [1, 2, 50, 10**6])
 def test_top_k_is_that_of_a_sort(size, k):
   logits = edge_cases(size)
@@ -164,7 +164,7 @@ def mass_above(row, masses):
   return from_here[np.searchsorted(row[order], row, side='right')]
 
 
-@pytest.mark.parametrize('size', (1, 7, BLOCK, 1000))
+@pytest.mark.parametrize('size', cases((1, 7, BLOCK, 1000), at_once=(7, 1000)))
 @pytest.mark.parametrize('p', [1e-45, 1e-6, 0.1, 0.5, 0.901, 0.9999])
 def test_top_p_is_that_of_a_sort(size, p):
   """Against a sort in float64, where no mass is within rounding of p; ties are kept together."""

@@ -493,7 +493,7 @@ def test_a_directory_by_hand(tmp_path):
   assert {x.dtype for x in tensors.values()} == {np.dtype(np.float32)}
 
 
-@pytest.mark.parametrize('family', DIRECTORIES)
+@pytest.mark.parametrize('family', cases(DIRECTORIES, at_once=('qwen2', 'gpt2')))
 def test_a_directory_read_as_peft_reads_it_is_the_merged_model(family, tmp_path):
   """Per tensor of the model in Hugging Face's layout: W + α/r B A, or what was saved whole."""
   config, what = DIRECTORIES[family]

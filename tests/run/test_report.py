@@ -17,6 +17,7 @@ import pytest
 
 from rlx.errors import ConfigError
 from rlx.run import curves, report, style, writers
+from tests.cases import cases
 
 pytestmark = pytest.mark.figures
 NAN = float('nan')
@@ -62,9 +63,12 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize('rows', RUNS.values(), ids=RUNS.keys())
-def test_curve_of_any_run_is_a_picture(tmp_path, rows):
-  write_rows(tmp_path, rows)
+AT_ONCE = ('two stages', 'no metrics', 'nan last', 'population', 'many stages')
+
+
+@pytest.mark.parametrize('name', cases(RUNS, at_once=AT_ONCE))
+def test_curve_of_any_run_is_a_picture(tmp_path, name):
+  write_rows(tmp_path, RUNS[name])
   path = curves.write_curve(tmp_path, title='a title with $two$ dollars and a stray _{', headline=ACCURACY)
   assert path == tmp_path / 'curve.png'
   image = Image.open(path)
