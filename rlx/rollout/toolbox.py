@@ -142,6 +142,11 @@ def toolbox(
   )
 
 
+def _encodable(text: str) -> str:
+  """With U+FFFD for each half of a surrogate pair, which no tokenizer reads and no file in UTF-8 holds."""
+  return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
+
+
 def _made(name: str, one: Any) -> Callable:
   """A function or a class, from a section or as it is."""
   if callable(one):
@@ -459,11 +464,11 @@ class Desk:
       self.counts.calls += 1
       self.counts.seconds += time.monotonic() - began
     if reply.fault:
-      return reply.fault, reply.text
+      return reply.fault, _encodable(reply.text)
     try:
       kind, value = json.loads(reply.data)
       if isinstance(value, _REPLIES[request[0]] if kind == 'ok' else str):
-        return kind, value
+        return kind, _encodable(value) if isinstance(value, str) else value
     except (ValueError, TypeError):
       pass
     session.stop()  # the tool wrote into a file that is not its own

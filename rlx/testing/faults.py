@@ -24,7 +24,7 @@ from rlx.run import version
 from rlx.testing import full_disk, table
 from rlx.testing.damage import damage
 from rlx.testing.processes import Ended, Process
-from rlx.testing.subjects import NAN, NAN_FOR_GOOD, REWARDS, SUBJECTS, Subject
+from rlx.testing.subjects import NAN, NAN_FOR_GOOD, REWARDS, SUBJECTS, TOOLS, Subject
 
 SECONDS = 900.0  # for a process, on a busy machine
 KILLS_A_LIFE = 8  # of a run before it may finish
@@ -274,15 +274,30 @@ def nan_for_good(bench: Bench, name: str, subject: Subject, rng: random.Random, 
   return Result(1, 'refused', ended.errors.strip().splitlines()[-1])
 
 
+def _metrics(workdir: Path) -> list[dict]:
+  return [json.loads(line) for line in (workdir / 'metrics.jsonl').read_text().splitlines()]
+
+
 def rewards(bench: Bench, name: str, subject: Subject, rng: random.Random, left: int) -> Result:
   """A reward in Python that fails now and then: its rows are left out, counted and said."""
   other = bench.undisturbed(name, subject)
-  rows = [json.loads(line) for line in (other / 'metrics.jsonl').read_text().splitlines()]
-  failed = sum(row.get('reward/failed', 0) for row in rows)  # no row has it before the first step
+  failed = sum(row.get('reward/failed', 0) for row in _metrics(other))  # no row has it before the first step
   if not failed or 'reward function failed' not in (other.parent / 'said.txt').read_text():
     return Result(1, 'silent', f'{failed} rows failed, and no word of it')
   result = kill(bench, name, subject, rng, min(left, 1))
   return dataclasses.replace(result, hits=1, note=f'{failed:.0f} rows were left out')
+
+
+def tools(bench: Bench, name: str, subject: Subject, rng: random.Random, left: int) -> Result:
+  """A tool that fails now and then: the policy reads so, it is counted, and episodes go on."""
+  other = bench.undisturbed(name, subject)
+  rows = _metrics(other)
+  total = lambda prefix: sum(value for row in rows for key, value in row.items() if key.startswith(prefix))
+  failed, calls = total('tools/failed_'), total('tools/calls')
+  if not failed:
+    return Result(1, 'silent', f'of {calls:.0f} calls an episode none failed')
+  result = kill(bench, name, subject, rng, min(left, 1))
+  return dataclasses.replace(result, hits=1, note=f'{failed / calls:.0%} of the calls failed')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,6 +327,7 @@ KINDS: Mapping[str, Kind] = {
     'nan': Kind('NaN now and then, and a kill', nan, NAN, 2),
     'nan_for_good': Kind('NaN from some step on', nan_for_good, NAN_FOR_GOOD, 1),
     'rewards': Kind('a reward in Python misbehaves, and a kill', rewards, REWARDS, 1),
+    'tools': Kind('a tool in Python misbehaves, and a kill', tools, TOOLS, 1),
 }
 
 

@@ -52,7 +52,17 @@ def _section(path: str, section: Mapping) -> str:
   return f'--config.{path}={dict(section)!r}'.replace(' ', '')
 
 
-_LATE = 'rlx.testing.hostile_tools'
+_HOSTILE = 'rlx.testing.hostile_tools'
+
+
+def _tools(algorithm: str, tool: Mapping, calls: str, *arguments: str) -> Subject:
+  """A run in which most turns call a tool."""
+  return _run(
+      algorithm, 'tools/word_problems_grpo:smoke=True,train={train},held_out={held_out}', '--config.steps=12',
+      '--config.sft.steps=2', _PROBLEMS, _section('toolbox.tools', {'late': tool}),
+      _section('toolbox.calls', {'name': calls}), *arguments, steps=14,
+  )
+
 
 SUBJECTS: Mapping[str, Subject] = {
     'sft': _run(
@@ -67,13 +77,9 @@ SUBJECTS: Mapping[str, Subject] = {
     'episodes': _run(
         'GRPO in a world of turns', 'agents/rooms_grpo:smoke', '--config.steps=12', _PROBLEMS, steps=16
     ),
-    'tools': _run(
-        'GRPO with tools and a world in Python',
-        'tools/word_problems_grpo:smoke=True,train={train},held_out={held_out}',
-        '--config.steps=12', '--config.sft.steps=2', _PROBLEMS,
-        _section('toolbox.tools', {'late': {'name': f'{_LATE}.late'}}),
-        _section('toolbox.environments', {'sum': {'name': f'{_LATE}.Sum'}}),
-        _section('toolbox.calls', {'name': f'{_LATE}.anything'}), steps=14,
+    'tools': _tools(
+        'GRPO with tools and a world in Python', {'name': f'{_HOSTILE}.late'}, f'{_HOSTILE}.anything',
+        _section('toolbox.environments', {'sum': {'name': f'{_HOSTILE}.Sum'}}),
     ),
     'sac': _run('SAC', 'control/sac_pendulum:smoke', *_CONTROL, steps=40),
     'iql': _run('IQL, offline', 'offline/iql_pointmass:smoke', *_CONTROL, steps=40),
@@ -129,4 +135,20 @@ REWARDS: Mapping[str, Subject] = {
     'not_numbers': _host('not_numbers', 'is NaN', 5),
     'wrong_lengths': _host('wrong_lengths', 'has a value too many', 9),
     'wrong_types': _host('wrong_types', 'is a list of lists', 5),
+}
+
+
+def _tool(what: str, tool: Mapping, calls: str = 'one') -> Subject:
+  section = {'name': f'{_HOSTILE}.{tool["name"]}', **{key: tool[key] for key in tool if key != 'name'}}
+  timeout = '--config.toolbox.timeout_seconds=0.5'
+  return _tools(f'GRPO, a tool {what}', section, f'{_HOSTILE}.{calls}', timeout)
+
+
+TOOLS: Mapping[str, Subject] = {
+    'tool_raises': _tool('raises', {'name': 'raises', 'every': 3}),
+    'tool_hangs': _tool('hangs', {'name': 'hangs', 'every': 12}),
+    'tool_dies': _tool('ends its process', {'name': 'dies', 'every': 6}),
+    'tool_floods': _tool('says a million characters', {'name': 'floods', 'every': 3}),
+    'tool_babbles': _tool('says what is no text', {'name': 'babbles', 'every': 3}),
+    'tool_nonsense': _tool('is called with nonsense', {'name': 'late'}, 'nonsense'),
 }

@@ -70,6 +70,8 @@ def fail(how: str) -> str:
     serving.json = types.SimpleNamespace(dumps=lambda reply: '["ok", [1, 2]]')
   if how == 'long':
     return 'word ' * 10_000
+  if how == 'halves':
+    return 'a\ud800 \ud83d\ude00 \0'
   if how == 'special':
     return 'a <|im_end|> and <|endoftext|>'
   return how

@@ -68,6 +68,11 @@ def test_a_reply_that_a_tool_forged_is_not_believed(functions, how):
   assert right.text == '3'
 
 
+def test_what_no_tokenizer_reads_is_replaced(functions):
+  [result] = functions.turn(Seat(0, {}, ''), 0, [Call('fail', {'how': 'halves'})])
+  assert (result.kind, result.text) == ('', 'a\ufffd \U0001f600 \0')
+
+
 def test_a_tool_that_exits_has_raised(functions):
   [result] = functions.turn(Seat(0, {}, ''), 0, [Call('fail', {'how': 'exit'})])
   assert result.kind == 'raised' and 'SystemExit' in result.text
