@@ -16,6 +16,7 @@ from pathlib import Path
 import random
 import shutil
 import signal
+import socket
 import sys
 import time
 
@@ -24,7 +25,7 @@ from rlx.run import version
 from rlx.testing import full_disk, table
 from rlx.testing.damage import damage
 from rlx.testing.processes import Ended, Process
-from rlx.testing.subjects import NAN, NAN_FOR_GOOD, REWARDS, SUBJECTS, TOOLS, Subject
+from rlx.testing.subjects import NAN, NAN_FOR_GOOD, PEERS, REWARDS, SUBJECTS, TOOLS, Subject
 
 SECONDS = 900.0  # for a process, on a busy machine
 KILLS_A_LIFE = 8  # of a run before it may finish
@@ -60,7 +61,7 @@ class Bench:
 
   def undisturbed(self, name: str, subject: Subject) -> Path:
     """The directory of a run that nobody hit; made once for a commit."""
-    workdir = self.work / 'undisturbed' / self.commit.replace(', ', '-') / name / 'run'
+    workdir = self.home(name)
     if not (workdir.parent / 'seconds.json').exists():
       shutil.rmtree(workdir.parent, ignore_errors=True)
       workdir.parent.mkdir(parents=True)
@@ -74,6 +75,10 @@ class Bench:
       (workdir.parent / 'said.txt').write_text(ended.errors)
       (workdir.parent / 'seconds.json').write_text(json.dumps(seconds))
     return workdir
+
+  def home(self, name: str) -> Path:
+    """The directory of a run that nobody hit, for a commit."""
+    return self.work / 'undisturbed' / self.commit.replace(', ', '-') / name / 'run'
 
   def scratch(self, *names: str) -> Path:
     """A fresh directory for one run."""
@@ -300,6 +305,52 @@ def tools(bench: Bench, name: str, subject: Subject, rng: random.Random, left: i
   return dataclasses.replace(result, hits=1, note=f'{failed / calls:.0%} of the calls failed')
 
 
+def peers(bench: Bench, name: str, subject: Subject, rng: random.Random, left: int) -> Result:
+  """One of two processes of a run is killed: the other ends with the requeue code, and both go on."""
+  del left
+  other = bench.home(name)
+  if not other.exists():
+    shutil.rmtree(other.parent, ignore_errors=True)
+    other.parent.mkdir(parents=True)
+    ended = [process.wait(SECONDS) for process in _pair(bench, subject, other)]
+    if {one.code for one in ended} != {EXIT_DONE}:
+      shutil.rmtree(other, ignore_errors=True)
+      raise RuntimeError(f'{name} does not run undisturbed: {ended}')
+  workdir = bench.scratch('peers', name)
+  pair = _pair(bench, subject, workdir)
+  wait_for_rows(pair[0], workdir, rng.randint(1, subject.steps - 4))
+  time.sleep(rng.uniform(0, _CONTINUED_SECONDS))
+  dead = rng.randrange(2)
+  pair[dead].send(signal.SIGKILL)
+  killed, left_over = pair[dead].wait(SECONDS), pair[1 - dead].wait(SECONDS)
+  if killed.code != -signal.SIGKILL:
+    return Result(0, 'bitwise', 'it was faster')
+  if left_over.code != EXIT_REQUEUE or 'another process of the run has ended' not in left_over.errors:
+    return Result(1, 'crash', f'the other ended with {left_over.code}: {left_over.errors[-400:]}')
+  again = [process.wait(SECONDS) for process in _pair(bench, subject, workdir)]
+  worst = next((one for one in again if one.code != EXIT_DONE), again[0])
+  return compared(1, worst, workdir, other, f'process {dead} was killed')
+
+
+def _pair(bench: Bench, subject: Subject, workdir: Path) -> list[Process]:
+  """A run in two processes of this machine."""
+  with socket.socket() as free:
+    free.bind(('127.0.0.1', 0))
+    port = free.getsockname()[1]
+  meet = ['--distributed', f'--coordinator=127.0.0.1:{port}', '--num_processes=2', '--heartbeat_seconds=10']
+  start = lambda index: Process(
+      [*subject.command(workdir, bench.data), *meet, f'--process_id={index}'],
+      workdir.with_name(f'said_{index}'), _four_devices,
+  )
+  return [start(index) for index in range(2)]
+
+
+def _four_devices() -> None:
+  import jax
+
+  jax.config.update('jax_num_cpu_devices', 4)
+
+
 @dataclasses.dataclass(frozen=True)
 class Kind:
   """A kind of fault.
@@ -328,6 +379,7 @@ KINDS: Mapping[str, Kind] = {
     'nan_for_good': Kind('NaN from some step on', nan_for_good, NAN_FOR_GOOD, 1),
     'rewards': Kind('a reward in Python misbehaves, and a kill', rewards, REWARDS, 1),
     'tools': Kind('a tool in Python misbehaves, and a kill', tools, TOOLS, 1),
+    'peers': Kind('one of two processes is killed', peers, PEERS, 10),
 }
 
 

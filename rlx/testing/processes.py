@@ -106,6 +106,8 @@ def _live(arguments: Sequence[str], paths: tuple[Path, Path], hook: Callable[[],
     if hook is not None:
       hook()
     code = launch.main(list(arguments))
+  except SystemExit as ended:  # of a run in several processes
+    code = ended.code
   except BaseException:
     traceback.print_exc()
   finally:

@@ -152,3 +152,9 @@ TOOLS: Mapping[str, Subject] = {
     'tool_babbles': _tool('says what is no text', {'name': 'babbles', 'every': 3}),
     'tool_nonsense': _tool('is called with nonsense', {'name': 'late'}, 'nonsense'),
 }
+
+PEERS: Mapping[str, Subject] = {  # in two processes of four devices, which share rows and weights
+    'peers': _run(
+        'GRPO in two processes', 'quickstart/arithmetic:smoke', *_ARITHMETIC, '--config.mesh.fsdp=2', steps=28
+    ),
+}
