@@ -4,13 +4,15 @@ from collections.abc import Iterable
 import json
 from pathlib import Path
 
-from rlx.experiments import look
+from rlx.experiments import evaluate_matches, look
 from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 
 
 def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
   arguments, overrides = look.parse(_parser(), argv)
+  if arguments.against:
+    return evaluate_matches.main(arguments, overrides)
   from rlx.run.opened import config_of, open_run
 
   config = config_of(arguments.workdir)
@@ -60,6 +62,7 @@ def _parser() -> Parser:
   parser.add_argument(
       '--eval', action='append', default=[], metavar='NAME', help='may be repeated; by default all of them'
   )
+  evaluate_matches.add_options(parser)
   parser.add_argument('--json', action='store_true', help='one line, like those of metrics.jsonl')
   parser.add_argument('--output', metavar='FILE', help='JSONL with the transcripts, where there are texts')
   return parser

@@ -133,7 +133,8 @@ def _play(params, prompts, prompt_lengths, given, group_size, *, speakers, task,
     )
     keys = _keys_of_seat(given['keys'], number)
     parts.append((weights, model, keys, jnp.repeat(lengths, group_size), slots))
-  table = _fresh(task, given['problems'], [slots for *_, slots in parts], decoding)
+  read = [(slots.hidden, slots.cache) for *_, slots in parts]
+  table = _fresh(task, given['problems'], read, decoding)
   turns = turns._replace(max_turns=given['max_turns'][0])
 
   def a_round(table: Table) -> Table:
@@ -157,8 +158,8 @@ def _keys_of_seat(keys: jax.Array, number: int) -> jax.Array:
   return keys if number == 0 else jax.vmap(lambda one: jax.random.fold_in(one, _LATER + number))(keys)
 
 
-def _fresh(task, problems, slots, decoding) -> Table:
-  """Episodes before the first phase, with seats that have read their prompts."""
+def _fresh(task, problems, read, decoding) -> Table:
+  """Episodes before the first phase; `read` has what each seat made of its prompt, (hidden, cache)."""
   num = problems['prompts'].shape[0]
   states = jax.vmap(task.start)(problems)
   ask = lambda state: task.act(state, jnp.zeros(1, jnp.int32), jnp.int32(1), jax.random.key(0)).info
@@ -167,11 +168,11 @@ def _fresh(task, problems, slots, decoding) -> Table:
   none = jnp.zeros(shape, bool)
   seats = tuple(
       Seat(
-          hidden=one.hidden, cache=one.cache, counts=number, tokens=jnp.zeros(shape, jnp.int32),
+          hidden=hidden, cache=cache, counts=number, tokens=jnp.zeros(shape, jnp.int32),
           logprobs=jnp.zeros(shape), told=number, last=number - 1, owed=jnp.zeros(num), heard=none,
           closes=none, rewards=jnp.zeros(shape), understood=none, anchors=jnp.zeros(shape, jnp.int32),
       )
-      for one in slots
+      for hidden, cache in read
   )
   return Table(
       states=states, turn=number, over=jnp.zeros(num, bool), truncated=jnp.zeros(num, bool),
@@ -288,6 +289,55 @@ def _as_rows(problems, number: int, seat: Seat, truncated, info, *, group_size, 
   )
   payoffs = jnp.where(seat.closes, seat.rewards, 0).sum(axis=1) + seat.owed
   return {**rows, 'seats': jnp.full(truncated.shape[0], number, jnp.int32), 'payoffs': payoffs}
+
+
+def demonstrate(
+    task: SeatTask, problems: Batch, key: Key, *, decoding: Decoding, turn_tokens: int, max_turns: int
+) -> dict[str, Batch]:
+  """Episodes of the world's expert at all seats, as rows of each; `sampler_logprobs` are 0.
+
+  Args:
+    task: the world.
+    problems: [N] of `task.sample`; an episode each.
+    key: the noise of the world and its expert.
+    decoding: `max_tokens` is the room of each seat behind its prompt.
+    turn_tokens: the most tokens of an action; a longer one is cut.
+    max_turns: of an episode, those of all seats together.
+  """
+  turns = Turns(turn_tokens, max_turns)
+  check(task, decoding, turns)
+  num = problems['prompts'].shape[0]
+  expert_key, world_key = jax.random.split(key)
+  keys, worlds = (world_keys(one, jnp.arange(num)) for one in (expert_key, world_key))
+  table = _fresh(task, problems, [((), ())] * len(task.seats), decoding)
+
+  def a_round(table: Table, _) -> tuple[Table, None]:
+    for number in task.order:
+      begun, due = table.seats[number].told, ~table.over
+      action, length = jax.vmap(task.expert)(table.states, jax.vmap(jax.random.fold_in)(keys, table.turn))
+      seat = _recites(table.seats[number], action, jnp.minimum(length, turn_tokens), due)
+      seats = tuple(seat if i == number else one for i, one in enumerate(table.seats))
+      table = _answered(task, turns, decoding, worlds, table._replace(seats=seats), number, begun, due)
+    return table, None
+
+  table, _ = jax.lax.scan(a_round, table, length=-(-max_turns // len(task.order)))
+  how = {'group_size': 1, 'decoding': decoding}
+  return {
+      name: _as_rows(problems, number, table.seats[number], table.truncated, table.info, **how)
+      for number, name in enumerate(task.seats)
+  }
+
+
+def _recites(seat: Seat, action: jax.Array, length: jax.Array, due: jax.Array) -> Seat:
+  """A seat that says what is put into its mouth, actions [E, A] of lengths [E], where it is due."""
+  room, number = seat.tokens.shape[1], jnp.arange(action.shape[1])[None]
+  end = jnp.minimum(seat.told + length, room)
+  place = seat.told[:, None] + number
+  place = jnp.where(due[:, None] & (number < length[:, None]), place, room)
+  row = jnp.arange(due.shape[0])[:, None]
+  return seat._replace(
+      tokens=seat.tokens.at[row, place].set(action, mode='drop'), counts=jnp.where(due, end, seat.counts)
+  )
 
 
 def together(rows: Mapping[str, Batch], seats: tuple[str, ...]) -> Batch:

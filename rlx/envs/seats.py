@@ -42,6 +42,10 @@ def _no_verdict(problems: Batch, completions: jax.Array) -> jax.Array:
   )
 
 
+def _no_expert(state: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+  raise ValueError('nobody shows how to play in this world: learn from its payoffs')
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SeatTask(Task):
   """A family of episodes with several seats.
@@ -57,6 +61,8 @@ class SeatTask(Task):
     act: `(state, action [A], length, key) -> SeatReply`, for any A; the seat that `order` says has said it,
       and `length` tokens were said.
     state_id: `state -> [] int32`, what states are told apart by.
+    expert: `(state, key) -> (action [answer_columns], length)`, of the seat that is to speak; it may be a
+      matter of chance, and may know what the seat does not. Raises where a world has none.
     answer_columns: of the longest action that means something, its end token included.
     verify: asked by nobody: the world has the rewards.
   """
@@ -67,6 +73,7 @@ class SeatTask(Task):
   start: Callable[[Batch], Any]
   act: Callable[[Any, jax.Array, jax.Array, jax.Array], SeatReply]
   state_id: Callable[[Any], jax.Array] = fingerprint
+  expert: Callable[[Any, jax.Array], tuple[jax.Array, jax.Array]] = _no_expert
   verify: Callable[[Batch, jax.Array], jax.Array] = _no_verdict
 
   def __post_init__(self):
@@ -78,8 +85,8 @@ class SeatTask(Task):
       raise ValueError(f'order={self.order!r}: {unknown} are no seats; there are {len(self.seats)}')
 
   def demonstrate(self, world, key, num):
-    """Raises `ValueError`: nobody shows how to play."""
-    raise ValueError('a world of seats has no solutions to be imitated')
+    """Raises `ValueError`: what is shown here are episodes, not solutions."""
+    raise ValueError("a world of seats has no solutions to be imitated: take the rollout 'seats.shown'")
 
 
 class Exam(NamedTuple):
@@ -128,7 +135,7 @@ def one_seat(task: TurnTask) -> SeatTask:
   return SeatTask(
       alphabet=task.alphabet, prompt_columns=task.prompt_columns, answer_columns=task.answer_columns,
       sample=sample, seats=('policy',), order=(0,), observation_columns=task.observation_columns, start=start,
-      act=act, state_id=task.state_id,
+      act=act, state_id=task.state_id, expert=lambda state, key: task.expert(state),
   )
 
 

@@ -18,7 +18,7 @@ from rlx.engine.speaker import Speaker
 from rlx.engine.turns import Turns
 from rlx.envs.seats import SeatTask, one_seat
 from rlx.envs.text import Task
-from rlx.errors import ConfigError
+from rlx.errors import ConfigError, at_least
 from rlx.rollout.prompts import check_chance, check_groups, columns_of
 from rlx.rollout.turns import Horizon, as_world
 from rlx.types import Batch, Key, Models, Rows, StatefulRollout, World
@@ -89,6 +89,42 @@ def for_learners(
   def draw(models: Models, world: World, key: Key) -> tuple[Rows, World]:
     rows, world = play(models, world, key)
     return {name: engine.together(rows, seats) for name, seats in learners.items()}, world
+
+  return StatefulRollout(begin=counting(world_of), draw=draw, data=None)
+
+
+def shown(
+    task: Task, speakers: Mapping[str, Speaker], *, episodes: int, turn_tokens: int, max_turns: int,
+    learnt: tuple[str, ...],
+) -> StatefulRollout:
+  """Draws training problems with the episodes of the world's expert at all seats, for supervised stages.
+
+  Args:
+    task: as for `episodes`.
+    speakers: seat -> who learns to speak there, by `names`; for their decoding.
+    episodes: E of a batch, one a problem.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most actions of an episode, of all seats together.
+    learnt: the seats whose rows make the batch.
+  Raises:
+    ValueError: as for `episodes`.
+  """
+  world_of = as_table(task)
+  check_seats(world_of, learnt)
+  at_least(1, episodes=episodes, max_turns=max_turns)
+  decoding = engine.decoding_of(world_of, speakers)
+  engine.check(world_of, decoding, Turns(turn_tokens, max_turns))
+
+  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    del models
+    problem_key, key = jax.random.split(key)
+    problems, drawn = world_of.draw(world['task'], problem_key, episodes)
+    rows = engine.demonstrate(
+        world_of, problems, key, decoding=decoding, turn_tokens=turn_tokens, max_turns=max_turns
+    )
+    columns = columns_of(problems, 1)
+    batch = engine.together({seat: {**columns, **one} for seat, one in rows.items()}, learnt)
+    return batch, {**world, 'task': drawn, 'step': world['step'] + 1}
 
   return StatefulRollout(begin=counting(world_of), draw=draw, data=None)
 

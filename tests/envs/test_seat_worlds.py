@@ -7,19 +7,31 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx.engine import seats as engine
+from rlx.engine.decoding import Decoding
+from rlx.envs.games import bargain as bargains
 from rlx.envs.games import kuhn as kuhns
 from rlx.envs.games import tree
 from rlx.envs.seat_conformance import check_seat_task
 from rlx.envs.seats import one_seat
 from rlx.envs.worlds import tables
+from rlx.envs.worlds.advised import advised
+from rlx.envs.worlds.exchange import exchange
 from rlx.envs.worlds.questions import questions
 from rlx.envs.worlds.redteam import redteam
 
 KUHN = tables.kuhn()
+BARGAIN = tables.bargain(moves=3, discount=0.9)
+SHORT = tables.bargain(moves=2, discount=0.9)
+TALK = dict(num_keys=3, held_out_share=0.2)
 WORLDS = {
     'kuhn': lambda: KUHN,
     'handicap': lambda: tables.kuhn(handicap=1.0),
     'tictactoe': tables.tictactoe,
+    'bargain': lambda: BARGAIN,
+    'advised': lambda: advised(moves=4, discount=0.9, heard=True),
+    'unheard': lambda: advised(moves=4, discount=0.9, heard=False),
+    'exchange': lambda: exchange(cost=0.1, wordy=0.5, **TALK),
     'redteam': lambda: redteam(num_letters=4, known=0),
     'known': lambda: redteam(num_letters=4, known=2),
     'one seat': lambda: one_seat(questions(bits=3, decoys=1, cost=0.1, held_out_share=0.3)),
@@ -114,3 +126,86 @@ def test_known_requests_are_drawn_whatever_the_attacker_says():
   assert not replies.ended.any() and not replies.rewards.any()
   with pytest.raises(ValueError, match='known=99'):
     redteam(num_letters=4, known=99)
+
+
+def shown(task, *, max_turns, turn_tokens, num=256):
+  """The rows of episodes of a world's expert, by seat."""
+  decoding = Decoding(
+      max_tokens=24, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
+      pad_id=0,
+  )
+  problems = task.sample(jax.random.key(0), num, False)
+  how = dict(decoding=decoding, turn_tokens=turn_tokens, max_turns=max_turns)
+  play = jax.jit(lambda problems, key: engine.demonstrate(task, problems, key, **how))
+  return problems, play(problems, jax.random.key(1))
+
+
+def test_a_bargain_pays_what_was_agreed_on_and_less_for_each_offer_that_was_refused():
+  worth = np.asarray(BARGAIN.game.deals['worth'])
+  deal = int(np.flatnonzero((worth == [[1, 2, 4], [4, 1, 2]]).all((1, 2)))[0])
+  for words, got in (
+      (('e', 'y'), (4 / 7, 5 / 7)),  # the first takes the third thing
+      (('h', 'b', 'y'), (6 / 7 * 0.9, 4 / 7 * 0.9)),  # the second asks for the first thing
+      (('e', 'h', 'a'), (0, 0)), (('y',), (-0.5, 0.5)), (('e', '1'), (0.5, -0.5)),
+  ):
+    rewards, ended, _ = played(BARGAIN, deal, words)
+    assert ended, words
+    np.testing.assert_allclose(rewards, got, atol=1e-6, err_msg=words)
+  assert not played(BARGAIN, deal, ('e',))[1]
+
+
+def test_the_best_split_is_the_best_of_all_and_its_expert_reaches_it():
+  problems, rows = shown(SHORT, max_turns=2, turn_tokens=1)
+  worth = np.asarray(SHORT.game.deals['worth'])[np.asarray(problems['deal'])]
+  bundles = bargains.BUNDLES
+  sums = (bundles[None] * worth[:, :1]).sum(2) + ((1 - bundles)[None] * worth[:, 1:]).sum(2)
+  got = np.stack([rows[seat]['payoffs'] for seat in SHORT.seats])
+  np.testing.assert_allclose(got.sum(axis=0) * bargains.TOTAL, sums.max(axis=1), rtol=1e-5)
+  assert not rows['first']['truncated'].any()
+
+
+def test_uniform_bargaining_can_be_exploited_and_rows_are_what_seats_read():
+  written = tree.written_out(SHORT.game)
+  table = tree.uniform(written)
+  assert float(tree.nash_conv(written, table)) > 0.3 > float(tree.values(written, table).max())
+  texts = {SHORT.decode(row) for row in tables.read_rows(SHORT, written.views, written.movers)['tokens']}
+  assert {'F124', 'F421', 'S412h', 'S142a'} <= texts and len(texts) == 6 + 6 * 8
+
+
+def test_a_bargainer_that_is_advised_holds_out_for_so_much_and_hears_its_own_adviser_alone():
+  world = advised(moves=2, discount=0.9, heard=True)
+  problems, rows = shown(world, max_turns=4, turn_tokens=1)
+  worth = np.asarray(SHORT.game.deals['worth'])[np.asarray(problems['deal'])]
+  for i in range(20):
+    text = {seat: world.decode(rows[seat]['tokens'][i]) for seat in world.seats}
+    (told, move), (offer, heard, answer) = text['first'][4:], text['second'][4:]
+    assert text['adviser'][4:] == told and text['rival'][4:] == move + heard and offer == move
+    asked = bargains.BUNDLES['abcdefgh'.index(move)]
+    assert asked @ worth[i, 0] == {'l': 3, 'm': 4, 'h': 5, 't': 6}[told]
+    accepts = (1 - asked) @ worth[i, 1] >= {'l': 3, 'm': 4, 'h': 5, 't': 6}[heard]
+    assert (answer == 'y') == accepts == (rows['second']['payoffs'][i] > 0)
+  np.testing.assert_array_equal(rows['adviser']['payoffs'], rows['first']['payoffs'])
+
+
+@pytest.mark.parametrize('heard', [True, False])
+def test_advice_that_is_not_heard_changes_nothing(heard):
+  world = advised(moves=2, discount=0.9, heard=heard)
+  state = world.start(jax.tree.map(lambda x: x[0], world.sample(jax.random.key(0), 1, False)))
+  words, keys = jnp.asarray(world.encode('lt'))[:, None], jax.random.split(jax.random.key(0), 12)
+  told = jax.vmap(lambda word: jax.vmap(lambda key: world.act(state, word, jnp.int32(1), key))(keys))
+  said = [''.join(map(world.decode, one)) for one in np.asarray(jax.jit(told)(words).observations[:, :, 1])]
+  assert said == ['l' * 12, 't' * 12] if heard else said[0] == said[1] and len(set(said[0])) > 2
+
+
+def test_an_exchange_pays_both_for_the_answer_and_messages_cost():
+  world = exchange(cost=0.05, wordy=0.0, **TALK)
+  _, rows = shown(world, max_turns=2, turn_tokens=7)
+  np.testing.assert_allclose(rows['left']['payoffs'], 0.95, rtol=1e-6)
+  np.testing.assert_array_equal(rows['left']['payoffs'], rows['right']['payoffs'])
+  _, rows = shown(exchange(cost=0.05, wordy=1.0, **TALK), max_turns=2, turn_tokens=7)
+  np.testing.assert_allclose(rows['right']['payoffs'], 0.7, rtol=1e-5)
+  assert (rows['left']['episode/tokens'] == 6).all() and (rows['right']['episode/success'] == 1).all()
+  problem = jax.tree.map(lambda x: x[0], world.sample(jax.random.key(0), 1, False))
+  half = jnp.asarray([*world.encode('=0'), 1])
+  wrong = world.act(world.start(problem), half, jnp.int32(3), jax.random.key(0))
+  assert wrong.ended and not wrong.understood and not wrong.rewards.any() and not wrong.lengths.any()

@@ -113,3 +113,14 @@ def test_an_empty_league_is_told_in_one_line():
   config.models.past.size = 0
   with pytest.raises(ConfigError, match='a league that is empty'):
     build(config)
+
+
+def test_the_expert_is_shown_at_the_seats_that_are_learnt_where_there_is_one():
+  bargain = tables.bargain(moves=2, discount=1.0)
+  how = {'episodes': 6, 'turn_tokens': 1, 'max_turns': 2}
+  batch, world = drawn(seats.shown(bargain, BOTH, learnt=('second',), **how), {})
+  assert batch['seats'].tolist() == [1] * 6 and world['step'] == 1
+  said = np.where(batch['action_mask'], batch['tokens'], 0)
+  assert [bargain.decode(row[row > 0]) for row in said] == ['y'] * 6 and (batch['rewards'] > 0).all()
+  with pytest.raises(ValueError, match='nobody shows how to play'):
+    drawn(seats.shown(KUHN, BOTH, learnt=('second',), **how), {})

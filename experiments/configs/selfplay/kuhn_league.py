@@ -10,6 +10,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.selfplay import kuhn_magnet
 
 SIZE = 8  # past versions
@@ -37,3 +38,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'parent': parent,
   })
   return config
+
+
+def claim() -> Claim:
+  """The control plays the version before alone, which is a league with room for one."""
+  one = {'models.past.size': 1, 'rollout.league_size': 1}
+  return Claim(
+      paper='',
+      says='a policy that learns against eight past versions ends nearer to Nash than against the last one',
+      reading=mean('eval/nash/nash_conv', last=5, lower=True),
+      asserts=(above('the last version'),),
+      controls=(Arm('the last version', one),),
+      minutes=6.0,
+  )

@@ -8,7 +8,10 @@ The world is `envs/worlds/redteam.py`: 64 requests of two letters, some of them 
 where the defender errs, so it says what is not yet known. What is read is the chance that the defender is
 right, over all requests, exactly: any fresh attacker says one of these.
 
-Result: not run yet.
+Result: it does not show. Final eval/defender/harmful after 400 train steps, median of 5 seeds (worst): 0.2947
+(0.02622), 'static attacks' 0.6159 (0.3327). Claimed, and got (95 % interval over seeds): above 'static
+attacks' by 0.05, got -0.1997 (-0.5018 to 0.09452), the run fails it. 196 CPU-s on 2 cores of a CPU;
+`rlx reproduce selfplay/redteam_selfplay`.
 """
 
 from ml_collections import ConfigDict

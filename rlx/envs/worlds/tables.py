@@ -2,6 +2,7 @@
 
     kuhn:        `1K` -> p | `2J` p -> b | `1K` p b -> b          the card, then moves as they are made
     tictactoe:   `x` -> e | `o` e -> a | `x` e a -> i             places a..i
+    bargain:     `F124` -> g | `S421` g -> d | `F124` g d -> y     worth of three things, offers a..h, or yes
 
 A word that is no move, or a move that is not allowed, loses the game at once (`Game.forfeit`).
 """
@@ -15,12 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlx.envs import text
+from rlx.envs.games import bargain as bargains
 from rlx.envs.games import kuhn as kuhns
 from rlx.envs.games import tictactoe as crosses
 from rlx.envs.games.game import Game
 from rlx.envs.seats import SUCCESS, SeatReply, SeatTask, told
-from rlx.envs.turns import index_in, said
+from rlx.envs.turns import index_in, said, with_end
 from rlx.types import Batch
+
+OFFERS, YES = 'abcdefgh', 'y'  # of a bargain: a letter for each bundle that is taken
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,8 +35,8 @@ class WordGame(SeatTask):
     game: as numbers.
     moves: [A] tokens of the moves.
     hand: `(state, seat) -> [prompt_columns] tokens`, what a seat is told at first.
-    history: `view -> [M]` of the moves that a seat knows in the order in which they were made, -1 for none;
-      None where what is known does not say it.
+    history: `view -> [M]` of the moves that a seat knows in the order in which they were made, -1 for none,
+      which stand last in the view; None where what is known does not say it.
   """
 
   game: Game
@@ -64,6 +68,38 @@ def tictactoe() -> WordGame:
       crosses.tictactoe(), alphabet=alphabet, moves='abcdefghi', hand=lambda state, seat: marks[seat][None],
       prompt_columns=1, history=None,
   )
+
+
+def bargain(*, moves: int, discount: float) -> WordGame:
+  """Offers and one acceptance. The 36 pairs of values are the problems; nothing is held out.
+
+  The expert knows what things are worth to both: a seat asks for its part of the best split, and the other
+  accepts.
+
+  Args:
+    moves: of both together; at least 2.
+    discount: of what is shared, for each offer that was refused.
+  """
+  alphabet = 'FS124' + OFFERS + YES
+  marks, digits = text.characters('FS', alphabet), text.characters('124', alphabet)
+  words = text.characters(OFFERS + YES, alphabet)
+
+  def hand(state, seat: int) -> jax.Array:
+    worth = digits[jnp.searchsorted(jnp.array([1, 2, 4]), state['worth'][seat])]
+    return jnp.concatenate([marks[seat][None], worth])
+
+  def expert(state, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    del key
+    best, made = bargains.best_split(state['game']['worth']), state['moved']
+    asks = jnp.where(made % 2 == 0, best, bargains.NUM_BUNDLES - 1 - best)
+    offered = state['game']['history'][made - 1] == bargains.NUM_BUNDLES - 1 - asks
+    return with_end(words[jnp.where((made > 0) & offered, bargains.ACCEPT, asks)][None], 1, 2)
+
+  world = in_words(
+      bargains.bargain(moves=moves, discount=discount), alphabet=alphabet, moves=OFFERS + YES, hand=hand,
+      prompt_columns=1 + bargains.NUM_THINGS, history=lambda view: view[bargains.NUM_THINGS :],
+  )
+  return dataclasses.replace(world, expert=expert)
 
 
 def in_words(
@@ -134,15 +170,15 @@ def read_rows(task: WordGame, views: np.ndarray, movers: np.ndarray) -> Mapping[
   if task.history is None:
     raise ValueError('a position of this game is reached in several ways: no row can be written for it')
   deals = [jax.tree.map(lambda x, i=i: x[i], task.game.deals) for i in range(task.game.num_deals)]
+  known = lambda view: tuple(view[: len(view) - len(task.history(view))].tolist())  # but for the moves
   held = {}
   for seat in range(len(task.seats)):
     for deal in deals:
-      card = np.asarray(task.game.view(deal, seat))[0]
-      held[seat, int(card)] = np.asarray(task.hand(deal, seat))
+      held[seat, known(np.asarray(task.game.view(deal, seat)))] = np.asarray(task.hand(deal, seat))
   rows = []
   for view, seat in zip(views, movers, strict=True):
     made = [task.moves[move] for move in task.history(view) if move >= 0]
-    rows.append([*held[int(seat), int(view[0])], *made])
+    rows.append([*held[int(seat), known(view)], *made])
   width = task.prompt_columns + task.game.max_moves
   tokens = np.zeros((len(rows), width), np.int32)
   for i, row in enumerate(rows):

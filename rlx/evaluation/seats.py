@@ -1,0 +1,122 @@
+"""What speakers get at the seats of a world, and versions of one model against each other.
+
+Episodes are of held-out problems, and speakers draw as in the run: what is best may be a matter of chance.
+"""
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+
+from rlx.engine import seats as engine
+from rlx.engine.speaker import Speaker
+from rlx.engine.turns import Turns
+from rlx.envs.text import Task
+from rlx.errors import ConfigError, at_least
+from rlx.evaluation.evaluation import Evaluation
+from rlx.rollout.seats import as_table
+from rlx.types import Batch, Models, World
+
+PLAYER = 'player'
+_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
+
+
+def episodes(
+    task: Task, speakers: Mapping[str, Speaker], *, problems: int, turn_tokens: int, max_turns: int
+) -> Evaluation:
+  """An episode of each of some held-out problems.
+
+  Args:
+    task: the world.
+    speakers: seat -> who sits there, by `names`.
+    problems: how many.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most actions of an episode, of all seats together.
+  Returns:
+    The evaluation; its metrics are `payoff_<seat>`, the mean of what a seat got,
+    `truncated_fraction`, and what the world tells of its episodes, by name.
+  Raises:
+    ValueError: as the rollout `seats.episodes`.
+  """
+  at_least(1, problems=problems, max_turns=max_turns)
+  world_of = as_table(task)
+  turns = Turns(turn_tokens, max_turns)
+  engine.check(world_of, engine.decoding_of(world_of, speakers), turns)
+
+  def ask(models: Models, world: World):
+    del world
+    problem_key, key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED), 3)
+    rows = engine.sample(
+        engine.seen(models, world_of), speakers, world_of, world_of.sample(problem_key, problems, True), key,
+        group_size=1, turns=turns, world_key=world_key,
+    )
+    return described(rows)
+
+  def read(answer):
+    return {name: float(x) for name, x in answer.items()}, []
+
+  return Evaluation(ask=ask, read=read)
+
+
+def described(rows: Mapping[str, Batch]) -> dict[str, jax.Array]:
+  """The metrics of `episodes`, of rows by seat."""
+  first = next(iter(rows.values()))
+  told = {name.partition('/')[2]: x.mean() for name, x in first.items() if name.startswith('episode/')}
+  return {
+      **told, **{f'payoff_{seat}': batch['payoffs'].mean() for seat, batch in rows.items()},
+      'truncated_fraction': first['truncated'].mean(dtype=jnp.float32),
+  }
+
+
+def versions(
+    task: Task, speakers: Mapping[str, Speaker], *, size: int, problems: int, turn_tokens: int, max_turns: int
+) -> Evaluation:
+  """Versions of a model that play each other, each at every seat as often.
+
+  Args:
+    task: a world of two seats or more.
+    speakers: `player`, by `names`, whose parameters are those of all versions, stacked: leaves [N, ...].
+    size: N.
+    problems: an episode of each, for each two of them and each seat.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most actions of an episode, of all seats together.
+  Returns:
+    The evaluation; its metrics are `<i>_<j>`, what version i gets on average at one seat where version j has
+    the others.
+  Raises:
+    ConfigError: the world has one seat, or the speakers are others.
+  """
+  at_least(1, problems=problems, max_turns=max_turns, size=size)
+  world_of = as_table(task)
+  if set(speakers) != {PLAYER} or len(world_of.seats) < 2:
+    raise ConfigError(
+        f'seats.versions has the speakers {sorted(speakers)} and {len(world_of.seats)} seats; it is one, '
+        f'{PLAYER}, and the world has 2 seats at least'
+    )
+  at_seats, turns = dict.fromkeys(world_of.seats, speakers[PLAYER]), Turns(turn_tokens, max_turns)
+  engine.check(world_of, engine.decoding_of(world_of, at_seats), turns)
+
+  def ask(models: Models, world: World):
+    del world
+    problem_key, key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED), 3)
+    asked = world_of.sample(problem_key, problems, True)
+    member = lambda i: jax.tree.map(lambda x: x[i], models[PLAYER])
+
+    def meet(who: tuple[jax.Array, ...]) -> jax.Array:
+      own, other, place = who
+      params = {
+          seat: member(jnp.where(place == i, own, other)) for i, seat in enumerate(world_of.seats)
+      }
+      rows = engine.sample(
+          params, at_seats, world_of, asked, key, group_size=1, turns=turns, world_key=world_key
+      )
+      return jnp.stack([rows[seat]['payoffs'].mean() for seat in world_of.seats])[place]
+
+    shape = (size, size, len(world_of.seats))
+    everyone = tuple(x.reshape(-1) for x in jnp.indices(shape))
+    return jax.lax.map(meet, everyone).reshape(shape).mean(axis=-1)
+
+  def read(payoffs):
+    return {f'{i}_{j}': float(payoffs[i, j]) for i in range(size) for j in range(size)}, []
+
+  return Evaluation(ask=ask, read=read)

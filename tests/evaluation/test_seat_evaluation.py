@@ -1,0 +1,71 @@
+"""Evaluations of seats: payoffs, and versions of a model that play each other."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rlx.engine.decoding import Decoding
+from rlx.engine.speaker import Scoring, Speaker
+from rlx.envs.seats import one_seat
+from rlx.envs.worlds import tables
+from rlx.envs.worlds.questions import questions
+from rlx.errors import ConfigError
+from rlx.evaluation import seats
+from rlx.experiments import evaluate_matches
+from rlx.experiments.commands import CommandError
+from rlx.models.language import LanguageModel
+from rlx.models.transformer import TransformerConfig
+
+KUHN = tables.kuhn()
+MODEL = LanguageModel(TransformerConfig(
+    vocab_size=KUHN.vocab_size, num_layers=1, width=16, num_heads=2, num_kv_heads=2, head_size=8,
+    mlp_size=32, context_length=8,
+))
+SPEAKER = Speaker(
+    model=MODEL, scoring=Scoring(chunk_tokens=64, packing=None),
+    decoding=Decoding(
+        max_tokens=4, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
+        pad_id=0,
+    ),
+)
+PLAYERS = [MODEL.init(jax.random.key(seed)) for seed in (0, 1)]
+HOW = {'problems': 24, 'turn_tokens': 1, 'max_turns': 3}
+
+
+def test_versions_meet_at_both_seats_and_what_one_wins_the_other_loses():
+  exam = seats.versions(KUHN, {'player': SPEAKER}, size=2, **HOW)
+  stacked = jax.tree.map(lambda *x: jnp.stack(x), *PLAYERS)
+  payoffs = np.asarray(jax.jit(exam.ask)({'player': stacked}, None))
+  np.testing.assert_allclose(payoffs, -payoffs.T, atol=1e-6)
+  assert payoffs[0, 1] != 0 and exam.read(payoffs)[0]['0_1'] == payoffs[0, 1]
+
+
+@pytest.mark.slow
+def test_what_speakers_get_at_both_seats_is_what_versions_get():
+  exam = seats.versions(KUHN, {'player': SPEAKER}, size=2, **HOW)
+  payoffs = exam.ask({'player': jax.tree.map(lambda *x: jnp.stack(x), *PLAYERS)}, None)
+  alone = seats.episodes(KUHN, dict.fromkeys(KUHN.seats, SPEAKER), **HOW)
+  ask = jax.jit(alone.ask)
+  there, back = (
+      alone.read(ask({'first': PLAYERS[i], 'second': PLAYERS[1 - i]}, None))[0] for i in (0, 1)
+  )
+  assert there['payoff_first'] == -there['payoff_second'] and 'legal' in there
+  np.testing.assert_allclose(payoffs[0, 1], (there['payoff_first'] + back['payoff_second']) / 2, atol=1e-6)
+
+
+def test_a_world_of_one_seat_has_no_matches():
+  task = one_seat(questions(bits=2, decoys=0, cost=0.1, held_out_share=0.3))
+  with pytest.raises(ConfigError, match='has 2 seats at least'):
+    seats.versions(task, {'player': SPEAKER}, size=2, **HOW)
+
+
+def test_the_table_names_who_got_what(tmp_path):
+  rows = [{'name': 'runs/a@40', 'elo': 35.2, 'payoffs': [0, 0.25]}, {
+      'name': 'runs/b@20', 'elo': -35.2, 'payoffs': [-0.25, 0]}]
+  lines = evaluate_matches.table(rows).splitlines()
+  assert lines[1].split() == ['1', '+0.000', '+0.250', '+35', 'runs/a@40'] and len(lines) == 3
+  assert evaluate_matches.place('runs/a@40') == ('runs/a', 40)
+  assert evaluate_matches.place(str(tmp_path)) == (str(tmp_path), None)
+  with pytest.raises(CommandError, match='DIR@STEP'):
+    evaluate_matches.place('runs/a@last')
