@@ -19,6 +19,7 @@ from rlx.envs.worlds.advised import advised
 from rlx.envs.worlds.exchange import exchange
 from rlx.envs.worlds.questions import questions
 from rlx.envs.worlds.redteam import redteam
+from tests.cases import cases
 
 KUHN = tables.kuhn()
 BARGAIN = tables.bargain(moves=3, discount=0.9)
@@ -38,7 +39,10 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize('name', WORLDS)
+AT_ONCE = ('kuhn', 'advised', 'exchange', 'redteam')
+
+
+@pytest.mark.parametrize('name', cases(WORLDS, at_once=AT_ONCE))
 def test_worlds_keep_the_contract(name):
   check_seat_task(WORLDS[name](), num=256)
 
