@@ -48,11 +48,16 @@ def rounds(
     step, (label_key, pick_key) = memory[_STEP], jax.random.split(key)
     now = jnp.minimum(step // period, rounds - 1)
     begins = (step % period == 0) & (step // period < rounds)
-    fresh = gold.preferred(
-        models['world'], policy.logprobs(models['policy']), label_key, num=pairs, sharpness=sharpness
-    )
-    put = lambda all_rounds, x: all_rounds.at[jnp.where(begins, now, rounds)].set(x, mode='drop')
-    bought = jax.tree.map(put, memory[_ROUNDS], fresh)
+
+    def buy(turn, all_rounds):
+      own_key, _ = jax.lax.optimization_barrier((label_key, turn))  # else all of it is done before the loop
+      fresh = gold.preferred(
+          models['world'], policy.logprobs(models['policy']), own_key, num=pairs, sharpness=sharpness
+      )
+      return jax.tree.map(lambda bought, x: bought.at[now].set(x), all_rounds, fresh)
+
+    # A loop of no turn or one: a condition would label at every step where seeds are side by side.
+    bought = jax.lax.fori_loop(0, begins.astype(jnp.int32), buy, memory[_ROUNDS])
     first = 0 if remembered else now * pairs
     picked = jax.random.randint(pick_key, (num_pairs,), first, (now + 1) * pairs)
     at = (2 * picked[:, None] + jnp.arange(2)[None]).reshape(-1)
