@@ -35,6 +35,7 @@ class World:
       reverse for the two exchanged. Preferences that go in circles have no reward. None for nothing.
     other: [X, K] another true reward, which is in the first one's way. None for nothing.
     checks: [X, K, C] bool, which of several checks an answer passes. None for nothing.
+    phrasings: [X, K] int32, which of several wordings of its meaning an answer is. None for nothing.
   """
 
   features: jax.Array
@@ -43,6 +44,7 @@ class World:
   circles: jax.Array | None = None
   other: jax.Array | None = None
   checks: jax.Array | None = None
+  phrasings: jax.Array | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -130,6 +132,37 @@ def rubric_worlds(
     scores += hidden * jax.random.normal(noise_key, scores.shape)
     checks = scores > jnp.quantile(scores, 1 - passed, axis=(0, 1), keepdims=True)
     return world.replace(checks=checks, gold=standard(checks.mean(axis=2)))
+
+  return Worlds(make=make)
+
+
+def paraphrased_worlds(
+    *, num_prompts: int, num_meanings: int, num_phrasings: int, width: int, apart: float, hidden: float
+) -> Worlds:
+  """Worlds whose answers are meanings in several wordings, with the same true reward and similar features.
+
+  Args:
+    num_prompts: X.
+    num_meanings: M, at least 2; an answer is one of M P.
+    num_phrasings: P, at least 2.
+    width: D.
+    apart: standard deviation of what wordings of a meaning differ by, where that of meanings is 1.
+    hidden: as for `gold_world`, of meanings.
+  """
+  at_least(2, num_phrasings=num_phrasings)
+  at_least(0, apart=apart)
+  plain = {'num_prompts': num_prompts, 'num_answers': num_meanings, 'width': width}
+
+  def make(key: Key) -> World:
+    meaning_key, word_key, base_key = jax.random.split(key, 3)
+    meant = gold_world(meaning_key, **plain, hump=0.0, hidden=hidden, spread=1.0)
+    each = lambda x: jnp.repeat(x, num_phrasings, axis=1)
+    features = each(meant.features)
+    features += apart * jax.random.normal(word_key, features.shape)
+    gold = each(meant.gold)
+    wordings = jnp.broadcast_to(jnp.arange(gold.shape[1]) % num_phrasings, gold.shape)
+    base = jax.nn.log_softmax(jax.random.normal(base_key, gold.shape))
+    return World(features=features, gold=gold, base=base, phrasings=wordings)
 
   return Worlds(make=make)
 

@@ -79,3 +79,20 @@ def all_checks(world: gold.Worlds) -> Annotate:
     return {**batch, 'rewards': models['world'].checks[prompts, answers].mean(axis=1)}
 
   return scored
+
+
+def as_worded(world: gold.Worlds, *, bar: float) -> Annotate:
+  """Adds `rewards` [B]: 1 for a right answer in the first of its wordings, which is all that a rule knows.
+
+  Args:
+    world: with wordings, such as `paraphrased_worlds`.
+    bar: see `gold.right`.
+  """
+
+  def scored(models: Models, batch: Batch, key: Key) -> Batch:
+    del key
+    there, (prompts, answers) = models['world'], batch['tokens'].T
+    known = gold.right(there, bar=bar) & (there.phrasings == 0)
+    return {**batch, 'rewards': known[prompts, answers].astype(jnp.float32)}
+
+  return scored
