@@ -42,6 +42,7 @@ from rlx.algorithms.modpo import modpo
 from rlx.algorithms.mssr import mssr
 from rlx.algorithms.nlpo import nlpo
 from rlx.algorithms.pav import pav
+from rlx.algorithms.pointwise import pointwise
 from rlx.algorithms.policy_gradient import policy_gradient
 from rlx.algorithms.ppo import ppo
 from rlx.algorithms.recap import recap
@@ -62,14 +63,14 @@ from rlx.algorithms.turn_ppo import turn_ppo
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as selection
 from rlx.engine.decoding import Decoding
-from rlx.engine.speaker import Critic, Scoring, Speaker
+from rlx.engine.speaker import Critic, Judge, Scoring, Speaker
 from rlx.envs.seats import SeatReply, SeatTask, told
 from rlx.envs.text import Task, demonstrations
 from rlx.envs.worlds.rooms import rooms
 from rlx.losses import comparisons, corrections, policy, preference, ratios, regularizers, weights
 from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
 from rlx.models import drafter, latent
-from rlx.models.heads import TokenHead
+from rlx.models.heads import RowHead, TokenHead
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
@@ -337,6 +338,9 @@ ROWS = (
             classes=lambda batch: jnp.arange(BATCH_SIZE) % 2),
         POLICY, class_weights=(1.0, 0.1)), metric='-loss/nll', reached=-0.1, rise=0.2),
     Row('superhf', lambda: superhf(samples(), reward, POLICY, POLICY, kl_coef=0.001), slow=('reference',)),
+    Row('pointwise', lambda: pointwise(compared(), Judge(head=RowHead(MODEL))), trained=lambda policy: {
+        'judge': {'trunk': policy, 'reward_head': jax.random.normal(jax.random.key(3), (MODEL.width,))}},
+        metric='-loss/verdicts', reached=-0.1),
     Row('kto', lambda: kto(
         compared(), POLICY, POLICY, TASK, beta=1.0, desirable=1.0, undesirable=1.0),
         slow=('reference',), metric='-loss/preference', reached=-0.2, rise=0.2),

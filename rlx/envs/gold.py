@@ -19,7 +19,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 
-from rlx.errors import at_least, between
+from rlx.errors import above, at_least, between
 from rlx.types import Batch, Key
 
 
@@ -34,6 +34,8 @@ class World:
     circles: [X, K, K] how much the first of two answers is preferred beyond its reward, in log-odds; the
       reverse for the two exchanged. Preferences that go in circles have no reward. None for nothing.
     other: [X, K] another true reward, which is in the first one's way. None for nothing.
+    checks: [X, K, C] bool, which of several checks an answer passes. None for nothing.
+    phrasings: [X, K] int32, which of several wordings of its meaning an answer is. None for nothing.
   """
 
   features: jax.Array
@@ -41,6 +43,8 @@ class World:
   base: jax.Array
   circles: jax.Array | None = None
   other: jax.Array | None = None
+  checks: jax.Array | None = None
+  phrasings: jax.Array | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,7 +88,7 @@ def two_sided_worlds(*, num_prompts: int, num_answers: int, width: int, conflict
     second = jax.random.normal(second_key, (width,))
     aside = _unit(second - (second @ first) * first)
     directions = (first, jnp.sqrt(1 - conflict**2) * aside - conflict * first)
-    gold, other = (_standard(world.features @ direction) for direction in directions)
+    gold, other = (standard(world.features @ direction) for direction in directions)
     return world.replace(gold=gold, other=other)
 
   return Worlds(make=make)
@@ -94,9 +98,73 @@ def _unit(x: jax.Array) -> jax.Array:
   return x / jnp.linalg.norm(x)
 
 
-def _standard(rewards: jax.Array) -> jax.Array:
-  """Rewards [X, K] with mean 0 and variance 1 over the answers of a prompt."""
-  return (rewards - rewards.mean(axis=1, keepdims=True)) / rewards.std(axis=1, keepdims=True)
+def standard(rewards: jax.Array) -> jax.Array:
+  """Rewards [X, K] with mean 0 and variance 1 over the answers of a prompt; 0 where all are the same."""
+  deviation = rewards.std(axis=1, keepdims=True)
+  return (rewards - rewards.mean(axis=1, keepdims=True)) / jnp.where(deviation > 0, deviation, 1)
+
+
+def rubric_worlds(
+    *, num_prompts: int, num_answers: int, width: int, num_checks: int, passed: float, hidden: float
+) -> Worlds:
+  """Worlds whose answers have to pass several checks; the true reward is the share that they pass.
+
+  A check is passed by the answers that lead in a direction of its own, a share of them all.
+
+  Args:
+    num_prompts: X.
+    num_answers: K, at least 2.
+    width: D.
+    num_checks: C, at least 2.
+    passed: share of answers that pass a check, in (0, 1).
+    hidden: standard deviation of what is no function of the features, where that of the rest is 1.
+  """
+  at_least(2, num_checks=num_checks)
+  above(0, passed=passed)
+  between(0, 0.99, passed=passed)
+  plain = {'num_prompts': num_prompts, 'num_answers': num_answers, 'width': width}
+
+  def make(key: Key) -> World:
+    base_key, direction_key, noise_key = jax.random.split(key, 3)
+    world = gold_world(base_key, **plain, hump=0.0, hidden=hidden, spread=1.0)
+    directions = jax.random.normal(direction_key, (width, num_checks)) * width**-0.5
+    scores = world.features @ directions
+    scores += hidden * jax.random.normal(noise_key, scores.shape)
+    checks = scores > jnp.quantile(scores, 1 - passed, axis=(0, 1), keepdims=True)
+    return world.replace(checks=checks, gold=standard(checks.mean(axis=2)))
+
+  return Worlds(make=make)
+
+
+def paraphrased_worlds(
+    *, num_prompts: int, num_meanings: int, num_phrasings: int, width: int, apart: float, hidden: float
+) -> Worlds:
+  """Worlds whose answers are meanings in several wordings, with the same true reward and similar features.
+
+  Args:
+    num_prompts: X.
+    num_meanings: M, at least 2; an answer is one of M P.
+    num_phrasings: P, at least 2.
+    width: D.
+    apart: standard deviation of what wordings of a meaning differ by, where that of meanings is 1.
+    hidden: as for `gold_world`, of meanings.
+  """
+  at_least(2, num_phrasings=num_phrasings)
+  at_least(0, apart=apart)
+  plain = {'num_prompts': num_prompts, 'num_answers': num_meanings, 'width': width}
+
+  def make(key: Key) -> World:
+    meaning_key, word_key, base_key = jax.random.split(key, 3)
+    meant = gold_world(meaning_key, **plain, hump=0.0, hidden=hidden, spread=1.0)
+    each = lambda x: jnp.repeat(x, num_phrasings, axis=1)
+    features = each(meant.features)
+    features += apart * jax.random.normal(word_key, features.shape)
+    gold = each(meant.gold)
+    wordings = jnp.broadcast_to(jnp.arange(gold.shape[1]) % num_phrasings, gold.shape)
+    base = jax.nn.log_softmax(jax.random.normal(base_key, gold.shape))
+    return World(features=features, gold=gold, base=base, phrasings=wordings)
+
+  return Worlds(make=make)
 
 
 def missed_worlds(*, num_answers: int, missed: float) -> Worlds:
@@ -115,7 +183,7 @@ def missed_worlds(*, num_answers: int, missed: float) -> Worlds:
   def make(key: Key) -> World:
     gold = jnp.sort(jax.random.normal(key, (1, num_answers)), axis=1)
     gold = gold.at[0, -1].set(gold[0, -2] + 1)
-    gold = _standard(gold)
+    gold = standard(gold)
     base = jax.nn.log_softmax(jnp.zeros((1, num_answers)).at[0, -1].set(missed))
     return World(features=jnp.eye(num_answers)[None], gold=gold, base=base)
 
@@ -172,7 +240,7 @@ def gold_world(
   over = jax.nn.relu(features[..., 0] - 0.5)
   gold = features @ direction + hump * (features[..., 0] - 1.5 * over**2)
   gold += hidden * jax.random.normal(keys[2], shape)
-  gold = _standard(gold)
+  gold = standard(gold)
   base = jax.nn.log_softmax(spread * jax.random.normal(keys[3], shape) - 2 * over)
   return World(features=features, gold=gold, base=base)
 
@@ -214,6 +282,23 @@ class LogLinear:
 
 
 @dataclasses.dataclass(frozen=True)
+class Critic:
+  """What names a check to an answer, log-linear in its features: `directions` [D, C] and the world."""
+
+  def logprobs(self, params: dict) -> jax.Array:
+    """[X, K, C] of the checks that it may name."""
+    return jax.nn.log_softmax(jax.lax.stop_gradient(params['world'].features) @ params['directions'])
+
+  def score(self, params: dict, batch: Batch) -> tuple[jax.Array, jax.Array]:
+    """[B, 3] log-probs of the checks, which stand in the third column, and entropies; 0 elsewhere."""
+    prompts, answers, checks = batch['tokens'].T
+    logprobs = self.logprobs(params)[prompts, answers]
+    named = jnp.take_along_axis(logprobs, checks[:, None], axis=1)[:, 0]
+    third = lambda x: jnp.zeros(batch['tokens'].shape).at[:, 2].set(x)
+    return third(named), third(-jnp.sum(jnp.exp(logprobs) * logprobs, axis=1))
+
+
+@dataclasses.dataclass(frozen=True)
 class Linear:
   """A reward model of a world, φ · v; its parameters are `direction` [D] and the world."""
 
@@ -230,6 +315,30 @@ class Linear:
     return self.rewards(params)[batch['tokens'][:, 0], batch['tokens'][:, 1]]
 
 
+@dataclasses.dataclass(frozen=True)
+class Voters:
+  """Reward models side by side; every leaf of their parameters but the world has a leading [M].
+
+  Attributes:
+    num: M.
+    member: one of them.
+    axes: which parameters they have each for themselves, as `vmap`'s `in_axes`.
+  """
+
+  num: int
+  member: Linear
+  axes: dict
+
+  def apply(self, params: dict, batch: Batch) -> jax.Array:
+    """[M, B] what each says of rows."""
+    return jax.vmap(self.member.apply, (self.axes, None))(params, batch)
+
+  def strength(self, params: dict, batch: Batch) -> jax.Array:
+    """[N] by how much the first answers of pairs are ahead of the second, on average over members."""
+    rewards = self.apply(params, batch)
+    return jnp.mean(rewards[:, 0::2] - rewards[:, 1::2], axis=0)
+
+
 def rows_of(prompts: jax.Array, answers: jax.Array) -> Batch:
   """Rows [B, 2] of prompts and answers [B]."""
   num_rows = len(prompts)
@@ -242,7 +351,9 @@ def rows_of(prompts: jax.Array, answers: jax.Array) -> Batch:
   }
 
 
-def compared(world: World, prompts: jax.Array, pairs: jax.Array, key: Key, *, sharpness: float) -> Batch:
+def compared(
+    world: World, prompts: jax.Array, pairs: jax.Array, key: Key, *, sharpness: float, flips: float = 0.0
+) -> Batch:
   """Rows of comparisons, two behind one another, the preferred one first.
 
   Args:
@@ -251,8 +362,11 @@ def compared(world: World, prompts: jax.Array, pairs: jax.Array, key: Key, *, sh
     pairs: [N, 2] answers to each.
     key: of the labels: the first is preferred with chance σ(s (r_1 - r_2 + c_12)).
     sharpness: s; infinitely large ones are never wrong.
+    flips: share of labels that are the wrong way round whatever the rewards are, in [0, 1/2].
   """
-  first = jax.random.bernoulli(key, jax.nn.sigmoid(sharpness * _lead(world, prompts, pairs)))
+  between(0, 0.5, flips=flips)
+  sure = jax.nn.sigmoid(sharpness * _lead(world, prompts, pairs))
+  first = jax.random.bernoulli(key, flips + (1 - 2 * flips) * sure)
   ordered = jnp.where(first[:, None], pairs, pairs[:, ::-1])
   rows = rows_of(jnp.repeat(prompts, 2), ordered.reshape(-1))
   places = jnp.arange(2 * len(prompts))
@@ -274,18 +388,25 @@ def exploitability(world: World, logprobs: jax.Array) -> jax.Array:
   return jnp.mean(wins.max(axis=1)) - 0.5
 
 
-def labelled(world: World, key: Key, *, num: int, sharpness: float) -> Batch:
+def labelled(world: World, key: Key, *, num: int, sharpness: float, flips: float = 0.0) -> Batch:
   """Comparisons of answers of the reference, as `compared`: 2 num rows."""
-  return preferred(world, world.base, key, num=num, sharpness=sharpness)
+  return preferred(world, world.base, key, num=num, sharpness=sharpness, flips=flips)
 
 
-def preferred(world: World, logprobs: jax.Array, key: Key, *, num: int, sharpness: float) -> Batch:
+def preferred(
+    world: World, logprobs: jax.Array, key: Key, *, num: int, sharpness: float, flips: float = 0.0
+) -> Batch:
   """Comparisons of two different answers of a policy [X, K], as `compared`: 2 num rows."""
   prompt_key, answer_key, label_key = jax.random.split(key, 3)
   prompts = jax.random.randint(prompt_key, (num,), 0, world.gold.shape[0])
   noise = jax.random.gumbel(answer_key, (num, world.gold.shape[1]))
   pairs = jax.lax.top_k(logprobs[prompts] + noise, 2)[1]
-  return compared(world, prompts, pairs, label_key, sharpness=sharpness)
+  return compared(world, prompts, pairs, label_key, sharpness=sharpness, flips=flips)
+
+
+def right(world: World, *, bar: float) -> jax.Array:
+  """[X, K] bool, what a rule says of all answers: whether the true reward is above a bar."""
+  return world.gold > bar
 
 
 def gain(world: World, logprobs: jax.Array) -> jax.Array:

@@ -5,12 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlx.envs import gold
-from rlx.errors import above, between
+from rlx.errors import above, at_least, between
 from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.preferences import area_under_curve, calibration_error
 from rlx.types import Models, World
 
 _HALVINGS = 40
 _NEAR = 0.0025  # nats: the root of less is rounding
+_ASKED = 16  # times n answers to a prompt, of which a verifier is measured
+_NO_CHANCE = 0  # the seed of these
 _FARTHEST = 64.0  # times as far as the policy has gone
 
 
@@ -96,13 +99,136 @@ def taught(world: gold.Worlds, policy: gold.LogLinear, *, beta: float) -> Evalua
     del memory
     there, logprobs = models['world'], policy.logprobs(models['policy'])
     best = jnp.exp(gold.best(there, there.gold, beta=beta))
-    lead = lambda x: x[:, :, None] - x[:, None, :]
-    better = lead(there.gold) > 0
-    drawn = jnp.where(better, jnp.exp(there.base[:, :, None] + there.base[:, None, :]), 0)
-    right = jnp.sum(drawn * (lead(logprobs) > 0)) / jnp.sum(drawn)
-    return {'nll': -jnp.mean(jnp.sum(best * logprobs, axis=1)), 'right': right}
+    return {'nll': -jnp.mean(jnp.sum(best * logprobs, axis=1)), 'right': _ordered(there, logprobs)}
 
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def checked(world: gold.Worlds, policy: gold.LogLinear) -> Evaluation:
+  """What of its checks a policy passes, in expectation: `all` of them, and the `share`.
+
+  Args:
+    world: with checks, such as `rubric_worlds`.
+    policy: what is measured.
+  """
+
+  def ask(models: Models, memory: World) -> dict[str, jax.Array]:
+    del memory
+    checks, probs = models['world'].checks, jnp.exp(policy.logprobs(models['policy']))
+    expected = lambda x: jnp.mean(jnp.sum(probs * x, axis=1))
+    return {'all': expected(checks.all(axis=2)), 'share': expected(checks.mean(axis=2))}
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def judged(world: gold.Worlds, judge: gold.Linear) -> Evaluation:
+  """The metric `right`: the share of pairs of answers of the reference that a reward model orders right.
+
+  Args:
+    world: what it is measured in.
+    judge: what is measured.
+  """
+
+  def ask(models: Models, memory: World) -> dict[str, jax.Array]:
+    del memory
+    return {'right': _ordered(models['world'], judge.rewards(models['judge']))}
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def proxy(world: gold.Worlds, policy: gold.LogLinear, judge: gold.Linear) -> Evaluation:
+  """What a policy gains in the eyes of its reward model, beside what it gains.
+
+  The metrics: `gain`, in the reward model's rewards, in deviations of the answers to a prompt as the true
+  ones are; `gap`, by how much that is above the gain in true reward.
+
+  Args:
+    world: what it is measured in.
+    policy: what is measured.
+    judge: whose eyes.
+  """
+
+  def ask(models: Models, memory: World) -> dict[str, jax.Array]:
+    del memory
+    there, logprobs = models['world'], policy.logprobs(models['policy'])
+    seen = gold.standard(judge.rewards(models['judge']))
+    gained = gold.gain(there.replace(gold=seen), logprobs)
+    return {'gain': gained, 'gap': gained - gold.gain(there, logprobs)}
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def verified(
+    world: gold.Worlds, policy: gold.LogLinear, judge: gold.Linear, *, bar: float, scale: float, best_of: int
+) -> Evaluation:
+  """What a verifier is worth, and what a policy has made of it.
+
+  The metrics: `right`, the chance that an answer of the policy is right, exactly; of answers of the
+  reference, `auc` and `calibration_error` of the chance that the verifier gives, and `best_of`, the chance
+  that the best of n, as it says, is right.
+
+  Args:
+    world: what it is measured in.
+    policy: what is measured.
+    judge: the verifier.
+    bar: see `gold.right`.
+    scale: see `rewards.learned.probable`.
+    best_of: n.
+  """
+  at_least(1, best_of=best_of)
+
+  def ask(models: Models, memory: World) -> tuple[jax.Array, ...]:
+    del memory
+    there, right = models['world'], gold.right(models['world'], bar=bar)
+    chances = jax.nn.sigmoid(scale * judge.rewards(models['judge']))
+    probs = jnp.exp(policy.logprobs(models['policy']))
+    shape = (_ASKED, best_of, there.gold.shape[0])
+    said = jnp.moveaxis(jax.random.categorical(jax.random.key(_NO_CHANCE), there.base, shape=shape), -1, 0)
+    at = lambda x: jnp.take_along_axis(x, said.reshape(len(x), -1), axis=1).reshape(said.shape)
+    chosen = jnp.argmax(at(chances), axis=2)[..., None]
+    of_best = jnp.mean(jnp.take_along_axis(at(right), chosen, axis=2))
+    return jnp.mean(jnp.sum(jnp.where(right, probs, 0), axis=1)), of_best, at(chances), at(right)
+
+  def read(answer):
+    share, of_best, chances, right = answer
+    return {
+        'right': float(share), 'best_of': float(of_best),
+        'auc': area_under_curve(chances.reshape(-1), right.reshape(-1)),
+        'calibration_error': calibration_error(chances.reshape(-1), right.reshape(-1)),
+    }, []
+
+  return Evaluation(ask=ask, read=read)
+
+
+def voted(world: gold.Worlds, voters: gold.Voters) -> Evaluation:
+  """Whether the strength of labels that were bought, as reward models vote, says which of them are wrong.
+
+  The metrics: `auc`, the chance that a label of the better answer is stronger than one of the worse;
+  `wrong`, the share of the latter. Nobody learns from it.
+
+  Args:
+    world: which answers are better.
+    voters: see `gold.Voters`.
+  """
+
+  def ask(models: Models, memory: World) -> tuple[jax.Array, jax.Array]:
+    rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), memory['comparisons'])
+    rewards = models['world'].gold[rows['tokens'][:, 0], rows['tokens'][:, 1]]
+    return voters.strength(models['voters'], rows), rewards[0::2] > rewards[1::2]
+
+  def read(answer):
+    strength, right = answer
+    told = {'auc': area_under_curve(strength, right), 'wrong': 1 - float(np.mean(right))}
+    return told, []
+
+  return Evaluation(ask=ask, read=read)
+
+
+def _ordered(there: gold.World, scores: jax.Array) -> jax.Array:
+  """[] the share of pairs of answers of the reference that scores [X, K] order as the true reward does."""
+  lead = lambda x: x[:, :, None] - x[:, None, :]
+  drawn = jnp.where(lead(there.gold) > 0, jnp.exp(there.base[:, :, None] + there.base[:, None, :]), 0)
+  return jnp.sum(drawn * (lead(scores) > 0)) / jnp.sum(drawn)
 
 
 def overoptimisation_fit(kl: np.ndarray, gain: np.ndarray, *, logarithmic: bool) -> float:

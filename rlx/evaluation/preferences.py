@@ -141,6 +141,25 @@ def calibration_error(confidences: np.ndarray, right: np.ndarray, *, bins: int =
   return sum(abs(gaps[places == b].sum()) for b in range(bins)) / len(gaps)
 
 
+def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
+  """The chance that something positive has a larger score than something that is not; ties count half: AUC.
+
+  Where all are of one kind it is 1/2.
+
+  Args:
+    scores: [N].
+    positive: [N] bool.
+
+  >>> area_under_curve(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, False, True, True]))
+  0.875
+  """
+  above, below = np.asarray(scores)[positive], np.sort(np.asarray(scores)[~positive])
+  if not len(above) or not len(below):
+    return 0.5
+  wins = np.searchsorted(below, above, 'left') + np.searchsorted(below, above, 'right')
+  return float(np.mean(wins) / (2 * len(below)))
+
+
 def _held_out(task: Dataset, pairs: int) -> dict[str, np.ndarray]:
   at_least(1, pairs=pairs)
   rows = task.held_out_demonstrations(2 * pairs)

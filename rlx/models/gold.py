@@ -4,10 +4,13 @@ A world stays as it is, in `slow`; policies and reward models stand on it, so th
 own direction alone.
 """
 
+import jax
 import jax.numpy as jnp
 
 from rlx.envs import gold
+from rlx.errors import at_least
 from rlx.models.model import Model
+from rlx.types import Key, Models
 
 
 def world(task: gold.Worlds) -> Model:
@@ -47,6 +50,39 @@ def linear(world: gold.Worlds) -> Model:
     world: what it stands on.
   """
   return _direction(gold.Linear(), 'direction')
+
+
+def voters(world: gold.Worlds, *, num: int) -> Model:
+  """Reward models φ · v_m side by side, which begin with v_m normal, as short as the features are many.
+
+  Args:
+    world: what they stand on.
+    num: M, at least 2.
+  """
+  at_least(2, num=num)
+
+  def init(key: Key, models: Models) -> dict:
+    width = models['world'].features.shape[-1]
+    return {'direction': jax.random.normal(key, (num, width)) / width}
+
+  return Model(
+      functions=gold.Voters(num=num, member=gold.Linear(), axes={'direction': 0, 'world': None}), init=init,
+      stands_on=('world',), view=lambda own, models: {**own, 'world': models['world']},
+  )
+
+
+def critic(world: gold.Worlds, *, num_checks: int) -> Model:
+  """What names a check to an answer; it begins with all as likely.
+
+  Args:
+    world: what it stands on.
+    num_checks: C, as many as the world has.
+  """
+  begin = lambda models: jnp.zeros((models['world'].features.shape[-1], num_checks))
+  return Model(
+      functions=gold.Critic(), init=lambda key, models: {'directions': begin(models)}, stands_on=('world',),
+      view=lambda own, models: {**own, 'world': models['world']},
+  )
 
 
 def _direction(functions, name: str) -> Model:

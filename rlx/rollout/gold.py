@@ -20,7 +20,7 @@ _ROUNDS, _STEP = 'comparisons', 'round_step'
 
 def rounds(
     world: gold.Worlds, policy: gold.LogLinear, *, batch_size: int, rounds: int, pairs: int, period: int,
-    sharpness: float, remembered: bool,
+    sharpness: float, remembered: bool, flips: float = 0.0,
 ) -> StatefulRollout:
   """Batches of labelled comparisons, of which new ones are bought at the beginning of each round.
 
@@ -33,13 +33,14 @@ def rounds(
     period: train steps of a round; the last one goes on.
     sharpness: of labels; see `gold.compared`.
     remembered: whether batches are of all rounds so far, or of the last one alone.
+    flips: of labels, as `sharpness`.
   """
   at_least(2, batch_size=batch_size)
   at_least(1, rounds=rounds, pairs=pairs, period=period)
-  num_pairs = check_groups(batch_size, 2)
+  num_pairs, labels = check_groups(batch_size, 2), {'num': pairs, 'sharpness': sharpness, 'flips': flips}
 
   def begin(key: Key) -> World:
-    label = functools.partial(gold.labelled, num=pairs, sharpness=sharpness)
+    label = functools.partial(gold.labelled, **labels)
     rows = jax.eval_shape(lambda key: label(world.make(key), key), key)
     stacked = jax.tree.map(lambda x: jnp.zeros((rounds, *x.shape), x.dtype), rows)
     return {_ROUNDS: stacked, _STEP: jnp.int32(0)}
@@ -48,11 +49,14 @@ def rounds(
     step, (label_key, pick_key) = memory[_STEP], jax.random.split(key)
     now = jnp.minimum(step // period, rounds - 1)
     begins = (step % period == 0) & (step // period < rounds)
-    fresh = gold.preferred(
-        models['world'], policy.logprobs(models['policy']), label_key, num=pairs, sharpness=sharpness
-    )
-    put = lambda all_rounds, x: all_rounds.at[jnp.where(begins, now, rounds)].set(x, mode='drop')
-    bought = jax.tree.map(put, memory[_ROUNDS], fresh)
+
+    def buy(turn, all_rounds):
+      own_key, _ = jax.lax.optimization_barrier((label_key, turn))  # else all of it is done before the loop
+      fresh = gold.preferred(models['world'], policy.logprobs(models['policy']), own_key, **labels)
+      return jax.tree.map(lambda bought, x: bought.at[now].set(x), all_rounds, fresh)
+
+    # A loop of no turn or one: a condition would label at every step where seeds are side by side.
+    bought = jax.lax.fori_loop(0, begins.astype(jnp.int32), buy, memory[_ROUNDS])
     first = 0 if remembered else now * pairs
     picked = jax.random.randint(pick_key, (num_pairs,), first, (now + 1) * pairs)
     at = (2 * picked[:, None] + jnp.arange(2)[None]).reshape(-1)
@@ -140,3 +144,24 @@ def groups(
     return policy.sample(models['policy'], prompts, lengths, answer_key, group_size=group_size), memory
 
   return StatefulRollout(begin=lambda key: {}, draw=draw, data=None)
+
+
+def verdicts(
+    world: gold.Worlds, policy: gold.LogLinear, *, batch_size: int, bar: float
+) -> StatefulRollout:
+  """Answers of the policy, one to a prompt, with what a rule says of them in the column `preferred`.
+
+  Args:
+    world: whose prompts are drawn, and whose rule it is.
+    policy: what answers.
+    batch_size: rows B of the batch.
+    bar: see `gold.right`.
+  """
+  answered = groups(world, policy, batch_size=batch_size, group_size=1)
+
+  def draw(models: Models, memory: World, key: Key) -> tuple[Batch, World]:
+    batch, memory = answered(models, memory, key)
+    prompts, answers = batch['tokens'].T
+    return {**batch, 'preferred': gold.right(models['world'], bar=bar)[prompts, answers]}, memory
+
+  return dataclasses.replace(answered, draw=draw)

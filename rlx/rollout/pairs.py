@@ -3,11 +3,13 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 
 from rlx.data.dataset import Dataset
 from rlx.data.stream import Streamed
 from rlx.engine.speaker import Speaker
-from rlx.errors import at_least
+from rlx.envs.gold import Voters
+from rlx.errors import at_least, between
 from rlx.rewards.host import check_compiles
 from rlx.rewards.of_learners import best_and_worst
 from rlx.rollout.prompts import check_solutions
@@ -75,6 +77,34 @@ def _demonstrated(task: Dataset, batch_size: int) -> StatefulRollout:
     return task.demonstrate(world, key, batch_size)
 
   return StatefulRollout(begin=task.begin, draw=rollout, data=task.data)
+
+
+def by_vote(rollout: Rollout, voters: Voters, *, flips: float) -> StatefulRollout:
+  """The comparisons of a rollout, of which the weakest change sides; how strong one is, reward models vote.
+
+      strength = 1/M Σ_m r_m(y_w) - r_m(y_l)
+
+  Labels that are wrong are mostly those that the models, which learnt from them all, are least sure of.
+
+  Args:
+    rollout: a section of its own, of comparisons.
+    voters: `models['voters']`.
+    flips: share of each batch whose answers are exchanged, in [0, 1/2].
+  Source: Secrets of RLHF II, https://arxiv.org/abs/2401.06080; shares of the whole data set there.
+  """
+  between(0, 0.5, flips=flips)
+  inner = stateful(rollout)
+
+  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    batch, world = inner(models, world, key)
+    strength = voters.strength(models['voters'], batch)
+    turned = jnp.repeat(jnp.argsort(jnp.argsort(strength)) < flips * len(strength), 2)
+    places = jnp.arange(len(turned))
+    other = jax.tree.map(lambda x: x[jnp.where(turned, places ^ 1, places)], batch)
+    kept = {name: batch[name] for name in ('preferred', 'groups') if name in batch}
+    return {**other, **kept}, world
+
+  return dataclasses.replace(inner, draw=draw)
 
 
 def paired(rollout: Rollout, reward: Annotate) -> StatefulRollout:
