@@ -7,7 +7,7 @@ beside the policy, on the same episodes, none more; in the paper it learns befor
 
 Paper: https://arxiv.org/abs/2505.20732
 
-Result: not run yet.
+Result: not run yet; iStar learnt little in this corridor in as many steps.
 """
 
 from ml_collections import ConfigDict
