@@ -36,6 +36,7 @@ from rlx.algorithms.hgpo import hgpo
 from rlx.algorithms.hrpo import hrpo
 from rlx.algorithms.hypo import hypo
 from rlx.algorithms.inpo import inpo
+from rlx.algorithms.istar import istar
 from rlx.algorithms.kto import kto
 from rlx.algorithms.mapo import mapo
 from rlx.algorithms.modpo import modpo
@@ -53,6 +54,7 @@ from rlx.algorithms.remax import remax
 from rlx.algorithms.remix import remix
 from rlx.algorithms.score import score
 from rlx.algorithms.sft import sft
+from rlx.algorithms.spa import spa
 from rlx.algorithms.spae import spae
 from rlx.algorithms.spoc import spoc
 from rlx.algorithms.superhf import superhf
@@ -69,7 +71,7 @@ from rlx.envs.text import Task, demonstrations
 from rlx.envs.worlds.rooms import rooms
 from rlx.losses import comparisons, corrections, policy, preference, ratios, regularizers, weights
 from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
-from rlx.models import drafter, latent
+from rlx.models import drafter, heads, latent
 from rlx.models.heads import RowHead, TokenHead
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
@@ -442,6 +444,12 @@ ROWS = (
         model=WALKER),
     Row('mapo', lambda: mapo(
         walks(), reward, WORLD_POLICY, no_kl(), **clip, discount=0.9, batch_weight=0.5), model=WALKER),
+    Row('istar', lambda: istar(
+        walks(), reward, WORLD_POLICY, WORLD_POLICY, no_kl(), **clip, beta=0.1, step_weight=0.1),
+        slow=('process',), model=WALKER),
+    Row('spa', lambda: spa(walks(), reward, WORLD_CRITIC), slow=('policy',), model=WALKER,
+        trained=lambda policy: {'progress': heads.init_value(policy)}, metric='-loss/progress', reached=-0.03,
+        rise=0.03),
     Row('score', lambda: score(
         walks(), reward, WORLD_POLICY, kl_in_loss(WORLD_POLICY, coef=0.001), **clip, discount=0.9),
         slow=('reference',), model=WALKER),

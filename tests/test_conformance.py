@@ -64,7 +64,8 @@ def rollout_of(row):
 
 ADAM = optax.adam(5e-3)
 MODELS = (
-    'policy', 'reference', 'last', 'past', 'judge', 'prover', 'value', 'target', 'drafter', 'rectifier'
+    'policy', 'reference', 'last', 'past', 'judge', 'prover', 'value', 'target', 'drafter', 'rectifier',
+    'process', 'progress',
 )
 AXES = dict.fromkeys(MODELS, table.MODEL.axes)  # all are decoders, or stand on one
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from rlx.advantages import groups as group_advantages
 from rlx.advantages import segments, temporal
+from rlx.types import Batch
 
 
 def at_turns(x: jax.Array, turns: jax.Array, mask: jax.Array, *, num_turns: int) -> jax.Array:
@@ -41,6 +42,27 @@ def spread(x: jax.Array, turns: jax.Array, mask: jax.Array) -> jax.Array:
 def beginnings(turns: jax.Array, mask: jax.Array) -> jax.Array:
   """[B, T] bool: True at the first token of each turn's action, where its state is known and nothing said."""
   return segments.firsts(segments.steps(turns, mask))
+
+
+def around(apply: Callable, params, batch: Batch) -> tuple[jax.Array, jax.Array]:
+  """[B, T] each: what the critic says before each action's token, and behind it; 0 behind the last column.
+
+  Args:
+    apply: `(params, batch) -> [B, T]`, as `Critic.apply`: what is expected before each token.
+    params: of the critic.
+    batch: rows with `tokens`, `valid` and `action_mask` [B, T].
+  """
+  mask = batch['action_mask']
+  behind = jnp.pad(mask[:, :-1], ((0, 0), (1, 0)))  # packed, only what is an action is read
+  rows = {**batch, 'action_mask': mask | behind, 'valid': batch['valid'] | behind}
+  values = apply(params, rows)
+  return values, jnp.pad(values[:, 1:], ((0, 0), (0, 1)))
+
+
+def ends(steps: jax.Array) -> jax.Array:
+  """[B, T] bool: True at the last token of each of the segments [B, T], but for those cut at the last column,
+  behind which nothing is read."""
+  return jnp.pad((steps[:, :-1] >= 0) & (steps[:, :-1] != steps[:, 1:]), ((0, 0), (0, 1)))
 
 
 def gae_turns(

@@ -52,7 +52,7 @@ def archer(
     del key
     mask = batch['action_mask']
     steps = segments.steps(batch['turns'], mask)
-    first, last = segments.firsts(steps), ends(steps)
+    first, last = segments.firsts(steps), turn_advantages.ends(steps)
     learnt = segments.segment_sum(last, steps) > 0  # turns whose Q is read
     if 'reused' in batch:
       learnt &= ~batch['reused'][:, None]
@@ -77,7 +77,7 @@ def archer(
         logprobs, batch['sampler_logprobs'], batch['advantages'], **clip
     )
     policy_loss = reductions.weighted_mean(surrogate, batch['weights'])
-    before, behind = around(value.apply, models['value'], batch)
+    before, behind = turn_advantages.around(value.apply, models['value'], batch)
     missed = lambda x, name: reductions.weighted_mean(
         jnp.square(x - batch[f'{name}_targets']), batch[f'{name}_weights']
     ) / 2
@@ -94,32 +94,11 @@ def archer(
   )
 
 
-def around(apply: Callable, params, batch: Batch) -> tuple[jax.Array, jax.Array]:
-  """[B, T] each: what the critic says before each action's token, and behind it; 0 behind the last column.
-
-  Args:
-    apply: `(params, batch) -> [B, T]`, as `Critic.apply`: what is expected before each token.
-    params: of the critic.
-    batch: rows with `tokens`, `valid` and `action_mask` [B, T].
-  """
-  mask = batch['action_mask']
-  behind = jnp.pad(mask[:, :-1], ((0, 0), (1, 0)))  # packed, only what is an action is read
-  rows = {**batch, 'action_mask': mask | behind, 'valid': batch['valid'] | behind}
-  values = apply(params, rows)
-  return values, jnp.pad(values[:, 1:], ((0, 0), (0, 1)))
-
-
-def ends(steps: jax.Array) -> jax.Array:
-  """[B, T] bool: True at the last token of each of the segments [B, T], but for those cut at the last column,
-  behind which nothing is read."""
-  return jnp.pad((steps[:, :-1] >= 0) & (steps[:, :-1] != steps[:, 1:]), ((0, 0), (0, 1)))
-
-
 def turn_values(apply: Callable, params, batch: Batch) -> tuple[jax.Array, jax.Array]:
   """[B, T] each: V before and Q behind each turn, at all tokens of its action; 0 elsewhere."""
   steps = segments.steps(batch['turns'], batch['action_mask'])
-  before, behind = around(apply, params, batch)
-  at_end = segments.segment_sum(jnp.where(ends(steps), behind, 0), steps)
+  before, behind = turn_advantages.around(apply, params, batch)
+  at_end = segments.segment_sum(jnp.where(turn_advantages.ends(steps), behind, 0), steps)
   return segments.broadcast(before, steps), at_end
 
 

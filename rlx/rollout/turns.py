@@ -19,6 +19,7 @@ from rlx.envs.text import Task
 from rlx.envs.turns import TurnTask, one_turn
 from rlx.errors import ConfigError, at_least
 from rlx.rollout import contexts
+from rlx.rollout.curriculum import numbered
 from rlx.rollout.prompts import check_chance, check_groups, columns_of
 from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, stateful
 
@@ -100,7 +101,7 @@ def rewritten_episodes(
 
 
 def expert_turns(
-    task: Task, policy: Speaker, *, batch_size: int, turn_tokens: int, max_turns: int
+    task: Task, policy: Speaker, *, batch_size: int, turn_tokens: int, max_turns: int, num_problems: int = 0
 ) -> StatefulRollout:
   """Draws training problems with the episodes of the world's expert as the actions, for supervised stages.
 
@@ -110,23 +111,35 @@ def expert_turns(
     batch_size: rows B of the batch.
     turn_tokens: the most tokens of an action.
     max_turns: the most turns of an episode.
+    num_problems: so many are shown, always the same ones; 0 for as many as are drawn.
   Raises:
     ValueError: a size that does not fit, or a task that is no world.
   """
   world_of, turns = as_world(task), Turns(turn_tokens, max_turns)
   at_least(1, batch_size=batch_size, max_turns=max_turns)
+  at_least(0, num_problems=num_problems)
   engine.check(world_of, policy.decoding, turns)
+  shown = numbered(world_of, num_problems) if num_problems else None
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     del models
     problem_key, world_key = jax.random.split(key)
-    problems, world = world_of.draw(world, problem_key, batch_size)
+    if num_problems:
+      problems, world = _some(world['data'], problem_key, batch_size), {}
+    else:
+      problems, world = world_of.draw(world, problem_key, batch_size)
     batch = engine.demonstrate(
         world_of, problems, world_key, decoding=policy.decoding, turns=turns, most_turns=max_turns
     )
     return {**columns_of(problems, 1), **batch}, world
 
-  return StatefulRollout(begin=world_of.begin, draw=rollout, data=None)
+  begin = (lambda key: {}) if num_problems else world_of.begin
+  return StatefulRollout(begin=begin, draw=rollout, data=shown)
+
+
+def _some(problems: Batch, key: Key, num: int) -> Batch:
+  which = jax.random.randint(key, (num,), 0, problems['prompt_lengths'].shape[0])
+  return {name: jnp.asarray(x)[which] for name, x in problems.items()}
 
 
 def as_world(task: Any) -> TurnTask:

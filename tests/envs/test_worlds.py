@@ -132,3 +132,42 @@ def test_a_question_is_paid_once_and_where_it_is_needed():
 
   np.testing.assert_allclose(paid([1, 1]), (0.3, -0.2, 0), atol=1e-6)
   np.testing.assert_allclose(paid([1, 0]), (-0.2, -0.2, 1), atol=1e-6)
+
+
+def test_a_desk_sets_by_a_call_what_has_one_and_refuses_others():
+  world = desk(pages=2, values=2, goals=1, calls=1, cost=0.0, held_out_share=0.5)
+  state = {
+      'target': jnp.array([0, -1]), 'has_call': jnp.array([True, False]), 'page': jnp.int32(1),
+      'fields': jnp.full(2, -1), 'called': jnp.float32(0), 'refused': jnp.float32(0),
+  }
+  act = jax.jit(world.act)
+
+  def told(state, action):
+    reply = act(state, jnp.asarray(world.encode(action)), jnp.int32(3), jax.random.key(0))
+    calls, refused = (float(reply.info[name]) for name in ('calls', 'refused'))
+    return reply.state, (world.decode(reply.observation), calls, refused)
+
+  state, first = told(state, 'sBx')
+  assert first == ('!B.', 0, 1) and int(state['fields'][1]) == -1
+  state, second = told(state, 'sAx')
+  assert second == (':Ax', 1, 1) and int(state['fields'][0]) == 0
+
+
+def test_the_same_dialogue_with_a_user_has_the_same_score():
+  """Wrong replies are forgiven at some turns and not at others, whatever the noise of the world is."""
+  world = counsel(moods=9, needs=6, replies=6, patience=0.5, held_out_share=0.5)
+  state = jax.tree.map(lambda x: x[0], world.sample(jax.random.key(3), 1, False))
+  state, replies = world.start({**state, 'mood': jnp.int32(8)}), jnp.asarray(world.encode('u' * 6))
+
+  @jax.jit
+  def moods(key):
+    def turn(state, said):
+      reply = world.act(state, said[0][None], jnp.int32(1), said[1])
+      return reply.state, (reply.reward, reply.state['need'])
+
+    return jax.lax.scan(turn, state, (replies, jax.random.split(key, 6)))[1]
+
+  of = [np.asarray(moods(jax.random.key(seed))[0]) for seed in range(3)]
+  np.testing.assert_array_equal(of[0], of[1])
+  np.testing.assert_array_equal(of[0], of[2])
+  assert 0 < np.sum(of[0] < 0) < 6, 'some are forgiven'

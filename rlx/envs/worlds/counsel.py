@@ -2,8 +2,9 @@
 
 The user has a mood, a number, and shows by a letter what they need now. To each need one kind of reply is
 right, the same for all users; a right one lifts the mood by one, another lowers it, or, with `patience`,
-sometimes leaves it. At the top the episode has succeeded, at the bottom the user leaves. Each turn earns what
-the mood gains, so that all of an episode is how far it has risen.
+sometimes leaves it. When a user forgives is a matter of the user and the turn, not of chance: the same
+dialogue has the same score. At the top the episode has succeeded, at the bottom the user leaves. Each turn
+earns what the mood gains, so that all of an episode is how far it has risen.
 """
 
 import jax
@@ -25,7 +26,7 @@ def counsel(*, moods: int, needs: int, replies: int, patience: float, held_out_s
     moods: the top, in 2..9; users begin in 1..moods - 1.
     needs: in 1..6.
     replies: kinds of them, in 2..6.
-    patience: probability that a wrong reply does not lower the mood: the higher, the easier the user.
+    patience: share of turns in which a wrong reply does not lower the mood: the higher, the easier the user.
     held_out_share: in (0, 1), the part of all problems (first mood and need, and what follows) that is never
       trained on.
   """
@@ -52,17 +53,22 @@ def counsel(*, moods: int, needs: int, replies: int, patience: float, held_out_s
     key = jax.random.fold_in(jax.random.key(_SEED + 1), history * 64 + turn)
     return jax.random.randint(key, (), 0, needs)
 
+  def _forgives(history, turn):
+    key = jax.random.fold_in(jax.random.key(_SEED + 2), history * 64 + turn)
+    return jax.random.bernoulli(key, patience)
+
   def start(problem: Batch):
     history = problem['history']
     need = _need(history, jnp.int32(0))
     return {'mood': problem['mood'], 'history': history, 'need': need, 'turn': jnp.int32(0)}
 
   def act(state, action: jax.Array, length: jax.Array, key: jax.Array) -> Reply:
+    del key
     word = said(action, length, 2)
     reply, known = index_in(spoken, word[0])
     understood = known & (word[1] == text.PAD_ID)
     right = understood & (reply == right_of[state['need']])
-    hurt = understood & ~right & ~jax.random.bernoulli(key, patience)
+    hurt = understood & ~right & ~_forgives(state['history'], state['turn'])
     mood = state['mood'] + right - hurt
     turn = state['turn'] + understood
     after = {**state, 'mood': mood, 'turn': turn, 'need': _need(state['history'], turn)}

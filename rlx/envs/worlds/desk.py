@@ -60,7 +60,8 @@ def desk(*, pages: int, values: int, goals: int, calls: int, cost: float, held_o
 
   def start(problem: Batch):
     known = {'target': problem['target'], 'has_call': problem['has_call']}
-    return {**known, 'page': jnp.int32(0), 'fields': jnp.full(pages, -1), 'called': jnp.float32(0)}
+    none = {'called': jnp.float32(0), 'refused': jnp.float32(0)}  # calls so far, that worked or did not
+    return {**known, **none, 'page': jnp.int32(0), 'fields': jnp.full(pages, -1)}
 
   def act(state, action: jax.Array, length: jax.Array, key: jax.Array) -> Reply:
     del key
@@ -76,7 +77,7 @@ def desk(*, pages: int, values: int, goals: int, calls: int, cost: float, held_o
     fields = jnp.where(calls_it & (everywhere == page), value, fields)
     after = {
         **state, 'fields': fields, 'page': jnp.where(opens | calls_it, page, state['page']),
-        'called': state['called'] + calls_it,
+        'called': state['called'] + calls_it, 'refused': state['refused'] + (asks & ~calls_it),
     }
     right = ends & jnp.all((fields == state['target']) | (state['target'] < 0))
     understood = opens | writes | asks | ends
@@ -85,7 +86,7 @@ def desk(*, pages: int, values: int, goals: int, calls: int, cost: float, held_o
     shown = jnp.where(content < 0, empty, words[jnp.maximum(content, 0)])
     observation = jnp.stack([sign, names[after['page']], shown]).astype(jnp.int32)
     solved = right.astype(jnp.float32)
-    info = {SUCCESS: solved, 'calls': after['called']}
+    info = {SUCCESS: solved, 'calls': after['called'], 'refused': after['refused']}
     reward = solved - cost * (understood & ~ends)
     return Reply(after, observation, jnp.int32(3), reward, ends, understood, info)
 

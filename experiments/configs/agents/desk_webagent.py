@@ -1,0 +1,89 @@
+"""WebAgent-R1 at the desk of `desk_ultracua`: a few episodes are cloned, then GRPO; old pages are forgotten.
+
+    rlx --config=agents/desk_webagent --workdir=runs/webagent
+    rlx --config=agents/desk_webagent:only=rl --workdir=runs/webagent_rl      # from nothing
+    rlx --config=agents/desk_webagent:only=bc --workdir=runs/webagent_bc      # cloning alone
+
+Sixteen episodes of the expert are there to be cloned; RL has all problems, and the outcome alone. A context
+has room for five turns: then what the policy said is kept, and of what it read the last page only, so that it
+stays as long as it is however many turns there are.
+
+Paper: https://arxiv.org/abs/2505.16421
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+from rlx.errors import ConfigError
+from rlx.experiments.claims import Arm, Claim, above, mean
+from rlx.experiments.configs.agents import desk_ultracua
+
+SHOWN, CLONED, STEPS = 16, 40, 80  # episodes, and steps of both stages
+CONTEXT = {'name': 'rollout.contexts.without_old_observations', 'rows': 2}
+ROOM = 32  # tokens of a context, behind the prompt
+EPISODES = 32  # a step
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing); `only` (`rl` or `bc`, for as many steps in all)."""
+  arg = parse_arg(arg, smoke=False, only='both')
+  if arg.only not in ('both', 'rl', 'bc'):
+    raise ConfigError(f'only={arg.only!r} is none of both, rl, bc')
+  config = desk_ultracua.get_config(f'smoke={arg.smoke}', steps=STEPS)
+  config.decoding.max_tokens = config.sft.decoding.max_tokens = ROOM  # all of the expert's turns fit
+  config.rollout.update(
+      name='turns.rewritten_episodes', batch_size=CONTEXT['rows'] * (8 if arg.smoke else EPISODES),
+      context=CONTEXT,
+  )
+  config.algorithm = {
+      'name': 'policy_gradient',
+      'baseline': {
+          'name': 'advantages.turns.of_trajectories',
+          'inner': {'name': 'advantages.groups.normalised'},
+      },
+      'weight': {'name': 'losses.weights.equal'},
+      'level': {'name': 'losses.ratios.ratio'},
+      'surrogate': {'name': 'losses.policy.clipped', 'clip_low': 0.2, 'clip_high': 0.2},
+      'reduction': {'name': 'reductions.token_mean'},
+      'kl': {'name': 'no_kl'},
+      'kl_estimator': {'name': 'losses.regularizers.kl_k3'},
+      'entropy_coef': 0.0,
+      'correction': {'name': 'losses.corrections.none'},
+      'correction_level': {'name': 'losses.ratios.ratio'},
+  }
+  config.sft.rollout.num_problems = SHOWN
+  config.evals.held_out.update(name='turns.rewritten_episodes', context=CONTEXT)
+  if not arg.smoke:
+    config.sft.steps = CLONED
+  if arg.only != 'both':
+    _alone(config, arg.only)
+  return config
+
+
+def _alone(config: ConfigDict, only: str) -> None:
+  """One of the stages, for the steps of both."""
+  config.steps += config.sft.steps
+  config.optimizer.decay_steps = config.steps
+  config.stages = ('main',)
+  cloning = config.sft
+  del config['sft']
+  if only == 'bc':
+    del config['reward']
+    for name in ('decoding', 'rollout', 'algorithm', 'updates', 'optimizer'):
+      config[name] = cloning[name].to_dict()
+
+
+def claim() -> Claim:
+  """Beside RL from nothing and cloning alone, for as many steps in all, of 32 and of 64 episodes."""
+  return Claim(
+      paper='S010',
+      says='a few episodes that are cloned and then RL end above RL alone and above cloning alone, in a '
+      'context that does not grow with turns',
+      reading=mean('eval/held_out/accuracy', last=2),
+      asserts=(above('RL alone', by=0.2), above('BC alone', by=0.1)),
+      baseline=Arm('RL alone', config='agents/desk_webagent:only=rl'),
+      beside=(Arm('BC alone', config='agents/desk_webagent:only=bc'),),
+      minutes=5.0,
+  )
