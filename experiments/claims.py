@@ -10,6 +10,7 @@ about 85 %): where runs are cheap, take ten.
 
 from collections.abc import Callable, Mapping
 import dataclasses
+import functools
 import hashlib
 import json
 from pathlib import Path
@@ -359,9 +360,13 @@ def _interval(claim: Claim, one: Assertion, arms, name: str) -> tuple[float, flo
   scores = np.asarray(arms[name].readings[reading.name], np.float64)
   if one.than:
     scores = scores - np.asarray(arms[one.than].readings[reading.name])
-  scores = -scores if reading.lower else scores
-  aggregate = AGGREGATES[one.of]
-  return aggregate(scores[:, None]), *aggregates.bootstrap_interval(scores[:, None], aggregate)
+  return _bootstrapped(tuple(-scores if reading.lower else scores), one.of)
+
+
+@functools.cache  # tables, docstrings and verdicts ask for the same ones again and again
+def _bootstrapped(scores: tuple[float, ...], of: str) -> tuple[float, float, float]:
+  aggregate, column = AGGREGATES[of], np.array(scores)[:, None]
+  return aggregate(column), *aggregates.bootstrap_interval(column, aggregate)
 
 
 def _claimed(claim: Claim, one: Assertion) -> str:

@@ -77,7 +77,7 @@ def bootstrap_interval(
   if num_runs < 3:
     raise ValueError(f'{num_runs} runs: an interval needs at least 3')
   rows = np.random.default_rng(seed).integers(num_runs, size=(draws, num_runs, num_tasks))
-  values = [aggregate(np.take_along_axis(scores, chosen, axis=0)) for chosen in rows]
+  values = [aggregate(drawn) for drawn in np.take_along_axis(scores[None], rows, axis=1)]
   edge = (1 - level) / 2
   low, high = np.quantile(values, [edge, 1 - edge])
   return float(low), float(high)
