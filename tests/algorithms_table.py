@@ -291,6 +291,7 @@ class Row(NamedTuple):
   metric: str = 'reward/mean'  # rises as it learns
   reached: float = 0.9  # by then
   rise: float = 0.3  # at least so much below it begins
+  rate: float = 1.0  # of SGD where two ways to one step are compared; less where steps of that size run away
   model: LanguageModel = MODEL  # of the policy, and of what begins as its copy
   core: bool = False  # its properties are tried in `make test`, those of the others in `make test-slow`
 
@@ -330,7 +331,7 @@ ROWS = (
         momentum=0.5, period=150),
         slow=('reference', 'last'), metric='-loss/preference', reached=-0.1),
     Row('inpo', lambda: inpo(compared(), POLICY, POLICY, POLICY, eta=0.5, tau=0.2),
-        slow=('reference', 'last'), metric='-loss/preference', reached=-0.1),
+        slow=('reference', 'last'), metric='-loss/preference', reached=-0.1, rate=0.01),
     Row('modpo', lambda: modpo(compared(), POLICY, POLICY, LENGTH, beta=0.5, weight=0.8),
         slow=('reference', 'judge'), metric='-loss/preference', reached=-0.1),
     Row('tpo', lambda: tpo(triples(), POLICY, beta=0.5, nll_coef=0.5), metric='-loss/nll', reached=-0.5),
@@ -402,7 +403,7 @@ ROWS = (
     Row('spae', lambda: spae(
         with_columns(samples(), answers=lambda batch: batch['tokens'][:, :1]), reward, POLICY, TASK, **clip,
         separator='0', probe='1', probe_tokens=1, probe_samples=2, max_steps=2, saturated=0.9, alpha=0.5,
-        xi=0.5)),
+        xi=0.5), reached=0.7),
     Row('capo', lambda: capo(
         samples(), by_critics, POLICY, no_kl(), **clip, outcome_weight=2.0, process_weight=1.0,
         min_votes=2)),
@@ -446,7 +447,7 @@ ROWS = (
         walks(), reward, WORLD_POLICY, no_kl(), **clip, discount=0.9, batch_weight=0.5), model=WALKER),
     Row('istar', lambda: istar(
         walks(), reward, WORLD_POLICY, WORLD_POLICY, no_kl(), **clip, beta=0.1, step_weight=0.1),
-        slow=('process',), model=WALKER),
+        slow=('process',), model=WALKER, rate=0.01),
     Row('spa', lambda: spa(walks(), reward, WORLD_CRITIC), slow=('policy',), model=WALKER,
         trained=lambda policy: {'progress': heads.init_value(policy)}, metric='-loss/progress', reached=-0.03,
         rise=0.03),

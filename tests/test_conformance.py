@@ -119,8 +119,13 @@ def loss_and_gradient(algorithm, state, batch):
 
 
 def assert_close(a, b, *, atol=2e-6):
-  """Gradients of size about 0.1 to 1 in float32: differences are rounding of sums in another order."""
-  chex.assert_trees_all_close(a, b, atol=atol, rtol=2e-4)
+  """Gradients in float32: differences are rounding of sums in another order, whose size is the largest's."""
+  def one(x, y):
+    x, y = np.asarray(x), np.asarray(y)
+    size = np.abs(y[np.isfinite(y)]).max(initial=1.0)
+    np.testing.assert_allclose(x, y, atol=atol * size, rtol=2e-4)
+
+  jax.tree.map(one, a, b)
 
 
 @in_time
@@ -234,7 +239,7 @@ def test_packing_changes_nothing(row, monkeypatch):
 @in_time
 def test_microbatches_and_devices_take_the_same_step(row):
   """SGD, so that a difference of parameters is a difference of gradients."""
-  optimizer = optax.sgd(1.0)
+  optimizer = optax.sgd(row.rate)
   state = make_state(row, optimizer)
   whole_state, whole = with_data(row, make_step(row, optimizer, minibatches=2))(state)
   split_state, split = with_data(row, make_step(row, optimizer, minibatches=2, microbatches=4))(state)
@@ -244,7 +249,7 @@ def test_microbatches_and_devices_take_the_same_step(row):
   with jax.set_mesh(mesh):
     placed = jax.device_put(state, sharding.state_shardings(state, mesh, AXES))
     sharded_state, sharded = with_data(row, make_step(row, optimizer, minibatches=2))(placed)
-  assert len(sharded_state.models['policy']['embedding'].sharding.device_set) == 8
+  assert all(len(leaf.sharding.device_set) == 8 for leaf in jax.tree.leaves(sharded_state.params))
   assert_close(jax.device_get(sharded_state.params), jax.device_get(whole_state.params))
   assert_close(jax.device_get(sharded), jax.device_get(whole))
 

@@ -31,7 +31,7 @@ from rlx.losses.anchors import Anchor
 from rlx.losses.ratios import log_ratio
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 
-_EPS = 1e-6
+_EPS = 1e-4  # above rounding: at first both models are the same, and what is left must not be blown up
 
 
 def istar(

@@ -25,7 +25,7 @@ BETA = 0.5
 def test_steps_of_istar_are_compared_with_all_steps_of_their_group():
   """Steps have 1, 0 and 2, and -1 and 0; what was read counts nowhere."""
   rewards = np.array([1.0, 0, 2, -1, 0])
-  scaled = (rewards - rewards.mean()) / rewards.std(ddof=1)
+  scaled = (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-4)
   one, two, three, four, five = scaled
   expected = [[0, one, one, 0, two, 0, three, 0], [0, four, 0, five, five, 0, 0, 0]]
   of = jax.jit(lambda groups: step_advantages(LOGITS, TURNS, groups, MASK))
