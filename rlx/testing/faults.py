@@ -258,11 +258,17 @@ def data(bench: Bench, name: str, subject: Subject, rng: random.Random, left: in
   return Result(1, 'refused', line) if again.outcome == 'bitwise' else again
 
 
+def _metrics(workdir: Path) -> list[dict]:
+  return [json.loads(line) for line in (workdir / 'metrics.jsonl').read_text().splitlines()]
+
+
 def nan(bench: Bench, name: str, subject: Subject, rng: random.Random, left: int) -> Result:
-  """Numbers that are NaN now and then: left out and said; a kill in between changes nothing."""
+  """Numbers that are NaN now and then: an update is left out and said, a row is left out and counted; a kill
+  in between changes nothing."""
   other = bench.undisturbed(name, subject)
-  if 'infinite or NaN and is left out' not in (other.parent / 'said.txt').read_text():
-    return Result(1, 'silent', 'no word of what was left out')
+  unscored = sum(row.get('reward/unscored_fraction', 0.0) for row in _metrics(other))
+  if not unscored and 'infinite or NaN and is left out' not in (other.parent / 'said.txt').read_text():
+    return Result(1, 'silent', 'no word and no count of what was left out')
   result = kill(bench, name, subject, rng, min(left, 1))
   return dataclasses.replace(result, hits=1)
 
@@ -277,10 +283,6 @@ def nan_for_good(bench: Bench, name: str, subject: Subject, rng: random.Random, 
   if not (workdir / 'nonfinite').is_dir():
     return Result(1, 'silent', 'there is no dump')
   return Result(1, 'refused', ended.errors.strip().splitlines()[-1])
-
-
-def _metrics(workdir: Path) -> list[dict]:
-  return [json.loads(line) for line in (workdir / 'metrics.jsonl').read_text().splitlines()]
 
 
 def rewards(bench: Bench, name: str, subject: Subject, rng: random.Random, left: int) -> Result:
