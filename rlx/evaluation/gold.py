@@ -158,7 +158,7 @@ def proxy(world: gold.Worlds, policy: gold.LogLinear, judge: gold.Linear) -> Eva
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
 
 
-def verified(
+def verifier_quality(
     world: gold.Worlds, policy: gold.LogLinear, judge: gold.Linear, *, bar: float, scale: float, best_of: int
 ) -> Evaluation:
   """What a verifier is worth, and what a policy has made of it.

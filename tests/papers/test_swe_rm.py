@@ -6,7 +6,7 @@ import numpy as np
 
 from rlx.algorithms.pointwise import pointwise
 from rlx.envs import gold
-from rlx.evaluation.gold import verified
+from rlx.evaluation.gold import verifier_quality
 from rlx.rewards.learned import probable
 from rlx.rollout.gold import verdicts
 
@@ -25,7 +25,7 @@ MODELS = {
 
 
 def told(scale):
-  evaluation = verified(WORLDS, POLICY, JUDGE, bar=0.0, scale=scale, best_of=64)
+  evaluation = verifier_quality(WORLDS, POLICY, JUDGE, bar=0.0, scale=scale, best_of=64)
   return evaluation.read(jax.device_get(evaluation.ask(MODELS, {})))[0]
 
 

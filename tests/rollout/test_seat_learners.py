@@ -47,11 +47,18 @@ def trained(every):
       step=jnp.int32(0), params=params, slow={}, opt_state=optimizer_of(learners).init(params),
       world=step.rollout.begin(jax.random.key(5)), key=jax.random.key(6),
   )
-  dispatch, history = jax.jit(repeat(step, 20)), []
+  traced = []
+
+  @jax.jit
+  def dispatch(state):
+    traced.append(state)
+    return repeat(step, 20)(state)
+
+  history = []
   for _ in range(4):
     state, metrics = dispatch(state)
     history.append(jax.device_get(metrics))
-  assert dispatch._cache_size() == 1, 'the step compiled more than once'
+  assert len(traced) == 1, 'the step was traced more than once'
   return params, state, history
 
 

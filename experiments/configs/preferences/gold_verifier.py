@@ -19,7 +19,7 @@ Result: it shows in part. Final eval/verifier/right after 1200 train steps, medi
 (0.8558), 'too sure' 0.8706 (0.8545), 'not sure enough' 0.8199 (0.7847). Claimed, and got (95 % interval over
 seeds): above 'too sure' by 0.02, got 0.0008883 (-0.00152 to 0.005038), the run fails it; final
 eval/gold/gain: above 'too sure', got 0.008687 (0.000385 to 0.0264); final eval/verifier/calibration_error:
-below 'too sure' by 0.05, got 0.08529 (0.0795 to 0.08954). 82 CPU-s on 2 cores of a CPU;
+below 'too sure' by 0.05, got 0.08529 (0.0795 to 0.08954). 70 CPU-s on 2 cores of a CPU;
 `rlx reproduce preferences/gold_verifier`.
 """
 
@@ -56,7 +56,8 @@ def get_config(arg: str = '') -> ConfigDict:
       'kl': {'name': 'kl_in_loss', 'coef': KL_COEF},
   }
   config.evals.verifier = {
-      'name': 'gold.verified', 'every': config.evals.gold.every, 'bar': BAR, 'scale': 1.0, 'best_of': 8,
+      'name': 'gold.verifier_quality', 'every': config.evals.gold.every, 'bar': BAR, 'scale': 1.0,
+      'best_of': 8,
   }
   config.log.headline = 'eval/verifier/right'
   return config
