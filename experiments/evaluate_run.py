@@ -11,6 +11,7 @@ from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 def main(argv: list[str]) -> int:
   """Runs the command; returns the exit code."""
   arguments, overrides = look.parse(_parser(), argv)
+  evaluate_matches.check(arguments)
   if arguments.against:
     return evaluate_matches.main(arguments, overrides)
   from rlx.run.opened import config_of, open_run

@@ -1,5 +1,6 @@
 """Every config in the tree builds and reads all its keys, stages work, and the table of papers is true."""
 
+import inspect
 from pathlib import Path
 
 import jax
@@ -8,6 +9,7 @@ import pytest
 
 from rlx import config as configs
 from rlx.experiments import config_docs, papers
+from rlx.names import PACKAGES, resolve
 from rlx.run import train
 from rlx.run.build import build
 
@@ -51,6 +53,31 @@ def test_every_stage_of_a_config_can_be_traced(path):
   run = build(config)
   with jax.set_mesh(run.mesh):
     train.check(run)
+
+
+# What slots take out of a section before its function sees the rest.
+OF_SLOTS = ('name', 'names', 'every', 'size', 'weight')
+
+
+def named(config, packages=('rlx',)):
+  """Where each section's name is looked up, and the section."""
+  for key, value in config.items():
+    if isinstance(value, ConfigDict):
+      inside = PACKAGES.get(key, packages)
+      if 'name' in value:
+        yield (*inside, 'rlx'), value
+      yield from named(value, inside)
+
+
+@pytest.mark.parametrize('path', CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_each_name_of_a_config_means_one_function_that_takes_its_keys(path):
+  """What a function of the same name, written later, would break in a config that is built by a slow test."""
+  config = configs.load(str(path))
+  needs(config)
+  for packages, section in named(config):
+    parameters = inspect.signature(resolve(section['name'], *dict.fromkeys(packages))).parameters
+    if inspect.Parameter.VAR_KEYWORD not in {p.kind for p in parameters.values()}:
+      assert set(section) <= {*parameters, *OF_SLOTS}, section['name']
 
 
 NAMES = ('models.', 'evals.')  # keys in these are free to choose

@@ -22,6 +22,7 @@ import time
 
 from rlx.experiments.commands import EXIT_DO_NOT_RETRY, EXIT_DONE, EXIT_REQUEUE, CommandError, Parser
 from rlx.run import version
+from rlx.run.writers import read_metrics
 from rlx.testing import full_disk, table
 from rlx.testing.damage import damage
 from rlx.testing.processes import Ended, Process
@@ -258,15 +259,12 @@ def data(bench: Bench, name: str, subject: Subject, rng: random.Random, left: in
   return Result(1, 'refused', line) if again.outcome == 'bitwise' else again
 
 
-def _metrics(workdir: Path) -> list[dict]:
-  return [json.loads(line) for line in (workdir / 'metrics.jsonl').read_text().splitlines()]
-
-
 def nan(bench: Bench, name: str, subject: Subject, rng: random.Random, left: int) -> Result:
   """Numbers that are NaN now and then: an update is left out and said, a row is left out and counted; a kill
   in between changes nothing."""
   other = bench.undisturbed(name, subject)
-  unscored = sum(row.get('reward/unscored_fraction', 0.0) for row in _metrics(other))
+  rows = read_metrics(other / 'metrics.jsonl')
+  unscored = sum(row.get('reward/unscored_fraction', 0.0) for row in rows)
   if not unscored and 'infinite or NaN and is left out' not in (other.parent / 'said.txt').read_text():
     return Result(1, 'silent', 'no word and no count of what was left out')
   result = kill(bench, name, subject, rng, min(left, 1))
@@ -288,7 +286,8 @@ def nan_for_good(bench: Bench, name: str, subject: Subject, rng: random.Random, 
 def rewards(bench: Bench, name: str, subject: Subject, rng: random.Random, left: int) -> Result:
   """A reward in Python that fails now and then: its rows are left out, counted and said."""
   other = bench.undisturbed(name, subject)
-  failed = sum(row.get('reward/failed', 0) for row in _metrics(other))  # no row has it before the first step
+  rows = read_metrics(other / 'metrics.jsonl')
+  failed = sum(row.get('reward/failed', 0) for row in rows)  # no row has it before the first step
   if not failed or 'reward function failed' not in (other.parent / 'said.txt').read_text():
     return Result(1, 'silent', f'{failed} rows failed, and no word of it')
   result = kill(bench, name, subject, rng, min(left, 1))
@@ -298,7 +297,7 @@ def rewards(bench: Bench, name: str, subject: Subject, rng: random.Random, left:
 def tools(bench: Bench, name: str, subject: Subject, rng: random.Random, left: int) -> Result:
   """A tool that fails now and then: the policy reads so, it is counted, and episodes go on."""
   other = bench.undisturbed(name, subject)
-  rows = _metrics(other)
+  rows = read_metrics(other / 'metrics.jsonl')
   total = lambda prefix: sum(value for row in rows for key, value in row.items() if key.startswith(prefix))
   failed, calls = total('tools/failed_'), total('tools/calls')
   if not failed:
@@ -311,13 +310,13 @@ def peers(bench: Bench, name: str, subject: Subject, rng: random.Random, left: i
   """One of two processes of a run is killed: the other ends with the requeue code, and both go on."""
   del left
   other = bench.home(name)
-  if not other.exists():
+  if not (other.parent / 'done').exists():
     shutil.rmtree(other.parent, ignore_errors=True)
     other.parent.mkdir(parents=True)
     ended = [process.wait(SECONDS) for process in _pair(bench, subject, other)]
     if {one.code for one in ended} != {EXIT_DONE}:
-      shutil.rmtree(other, ignore_errors=True)
       raise RuntimeError(f'{name} does not run undisturbed: {ended}')
+    (other.parent / 'done').touch()
   workdir = bench.scratch('peers', name)
   pair = _pair(bench, subject, workdir)
   wait_for_rows(pair[0], workdir, rng.randint(1, subject.steps - 4))

@@ -5,30 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.engine.decoding import Decoding
-from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.seats import one_seat
-from rlx.envs.worlds import tables
 from rlx.envs.worlds.questions import questions
 from rlx.errors import ConfigError
 from rlx.evaluation import seats
-from rlx.experiments import evaluate_matches
+from rlx.experiments import evaluate_matches, evaluate_run
 from rlx.experiments.commands import CommandError
-from rlx.models.language import LanguageModel
-from rlx.models.transformer import TransformerConfig
+from tests.kuhn_players import KUHN, MODEL, SPEAKER
 
-KUHN = tables.kuhn()
-MODEL = LanguageModel(TransformerConfig(
-    vocab_size=KUHN.vocab_size, num_layers=1, width=16, num_heads=2, num_kv_heads=2, head_size=8,
-    mlp_size=32, context_length=8,
-))
-SPEAKER = Speaker(
-    model=MODEL, scoring=Scoring(chunk_tokens=64, packing=None),
-    decoding=Decoding(
-        max_tokens=4, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
-        pad_id=0,
-    ),
-)
 PLAYERS = [MODEL.init(jax.random.key(seed)) for seed in (0, 1)]
 HOW = {'problems': 24, 'turn_tokens': 1, 'max_turns': 3}
 
@@ -69,3 +53,15 @@ def test_the_table_names_who_got_what(tmp_path):
   assert evaluate_matches.place(str(tmp_path)) == (str(tmp_path), None)
   with pytest.raises(CommandError, match='DIR@STEP'):
     evaluate_matches.place('runs/a@last')
+
+
+@pytest.mark.parametrize('option', ['--games=3', '--player=policy'])
+def test_options_of_matches_without_a_match_are_refused(option, tmp_path):
+  with pytest.raises(CommandError, match='for --against'):
+    evaluate_run.main([f'--workdir={tmp_path}', option])
+
+
+@pytest.mark.parametrize('option', ['--eval=default', '--output=there.jsonl'])
+def test_a_match_has_no_other_evaluation_and_no_texts(option, tmp_path):
+  with pytest.raises(CommandError, match='an evaluation of its own'):
+    evaluate_run.main([f'--workdir={tmp_path}', f'--against={tmp_path}', option])

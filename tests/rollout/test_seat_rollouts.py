@@ -9,29 +9,14 @@ from rlx import config as configs
 from rlx.config import ConfigError
 from rlx.controllers import league as tables_of
 from rlx.controllers import schedules
-from rlx.engine.decoding import Decoding
-from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.worlds import tables
 from rlx.models import league as leagues
-from rlx.models.language import LanguageModel
-from rlx.models.transformer import TransformerConfig
 from rlx.rollout import seats
 from rlx.rollout.league import against_league
 from rlx.run.build import build
 from rlx.types import check
+from tests.kuhn_players import KUHN, MODEL, SPEAKER
 
-KUHN = tables.kuhn()
-MODEL = LanguageModel(TransformerConfig(
-    vocab_size=KUHN.vocab_size, num_layers=1, width=16, num_heads=2, num_kv_heads=2, head_size=8,
-    mlp_size=32, context_length=8,
-))
-SPEAKER = Speaker(
-    model=MODEL, scoring=Scoring(chunk_tokens=64, packing=None),
-    decoding=Decoding(
-        max_tokens=4, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,),
-        pad_id=0,
-    ),
-)
 ONE, TWO = MODEL.init(jax.random.key(0)), MODEL.init(jax.random.key(1))
 HOW = dict(
     episodes=12, group_size=3, turn_tokens=1, max_turns=lambda step: schedules.constant(step, value=3)

@@ -2,7 +2,8 @@
 
     rlx --config=agents/counsel_mapo --workdir=runs/counsel_mapo
 
-The world is `envs/worlds/counsel.py`; chance lowers the mood, so a little imitation comes first.
+The world is `envs/worlds/counsel.py`; every other wrong reply lowers the mood, so a little imitation comes
+first.
 
 Result: not run yet.
 """

@@ -18,7 +18,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = parent.get_config(arg)
   good = config.data.to_dict()
   good.update(gain=2.0, damping=2.0, noise=0.1, random_share=0.0, num_envs=4, num_steps=100)
-  config.data = {'name': 'demonstrated', 'expert': good, 'others': config.data.to_dict()}
+  config.data = {'name': 'transitions.demonstrated', 'expert': good, 'others': config.data.to_dict()}
   config.algorithm = {
       'name': 'recoil',
       'discount': 0.97,

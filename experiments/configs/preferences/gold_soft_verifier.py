@@ -9,7 +9,10 @@ which is what a language model brings along.
 
 Paper: https://arxiv.org/abs/2503.23829
 
-Result: not run yet.
+Result: it shows. Final eval/verifier/right after 1200 train steps, median of 10 seeds (worst): 0.9458
+(0.9206), 'rule' 0.806 (0.7166), 'untaught' 0.4833 (0.4572). Claimed, and got (95 % interval over seeds):
+above 'rule' by 0.02, got 0.1496 (0.1233 to 0.1878); final eval/verifier/auc: above 0.8, got 0.864 (0.8564 to
+0.8724). 49 CPU-s on 2 cores of a CPU; `rlx reproduce preferences/gold_soft_verifier`.
 """
 
 from ml_collections import ConfigDict

@@ -29,7 +29,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.optimizer.learning_rate = 1e-5  # of a pretrained model; 1e-4 of a random one
   if config.evals:
     held_out = config.evals.held_out
-    config.evals.held_out = {'name': 'judged', 'every': held_out.every, 'pairs': held_out.pairs}
+    config.evals.held_out = {'name': 'preferences.judged', 'every': held_out.every, 'pairs': held_out.pairs}
   else:
     config.log.headline = 'judge/right'
   return config
