@@ -47,8 +47,9 @@ def test_rows_are_ragged_enough_for_these_tests():
   assert lengths[0] < lengths[-1] and refilled('plain', 5)['truncated'].any()
 
 
-def test_a_queue_is_its_batches_to_the_bit():
-  """Three slots: twelve sequences through them, or four batches of three."""
+def test_a_queue_is_its_batches():
+  """Three slots: twelve sequences through them, or four batches of three. Prompts are read by a program
+  of one and not of four: on some processors it rounds otherwise."""
   whole = refilled('plain', GROUP_SIZE)
   for i in range(len(PROMPTS)):
     rows = slice(i * GROUP_SIZE, (i + 1) * GROUP_SIZE)
@@ -56,8 +57,8 @@ def test_a_queue_is_its_batches_to_the_bit():
         PARAMS, MODEL, PROMPTS[i : i + 1], LENGTHS[i : i + 1], KEY, group_size=GROUP_SIZE,
         decoding=DECODINGS['plain'], num_slots=GROUP_SIZE, sequence_ids=np.arange(NUM_ROWS)[rows],
     )
-    for name in ('tokens', 'sampler_logprobs'):
-      np.testing.assert_array_equal(part[name], whole[name][rows])
+    np.testing.assert_array_equal(part['tokens'], whole['tokens'][rows])
+    np.testing.assert_allclose(part['sampler_logprobs'], whole['sampler_logprobs'][rows], atol=1e-5)
 
 
 def test_the_order_of_the_queue_decides_nothing():
