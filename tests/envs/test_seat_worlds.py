@@ -16,6 +16,7 @@ from rlx.envs.seat_conformance import check_seat_task
 from rlx.envs.seats import one_seat
 from rlx.envs.worlds import tables
 from rlx.envs.worlds.advised import advised
+from rlx.envs.worlds.archive import archive
 from rlx.envs.worlds.exchange import exchange
 from rlx.envs.worlds.questions import questions
 from rlx.envs.worlds.redteam import redteam
@@ -25,6 +26,7 @@ KUHN = tables.kuhn()
 BARGAIN = tables.bargain(moves=3, discount=0.9)
 SHORT = tables.bargain(moves=2, discount=0.9)
 TALK = dict(num_keys=3, held_out_share=0.2)
+PAGES = dict(num_letters=4, max_pages=3, reliable=0.6)
 WORLDS = {
     'kuhn': lambda: KUHN,
     'handicap': lambda: tables.kuhn(handicap=1.0),
@@ -33,6 +35,7 @@ WORLDS = {
     'advised': lambda: advised(moves=4, discount=0.9, heard=True),
     'unheard': lambda: advised(moves=4, discount=0.9, heard=False),
     'exchange': lambda: exchange(cost=0.1, wordy=0.5, **TALK),
+    'archive': lambda: archive(cost=0.1, **PAGES),
     'redteam': lambda: redteam(num_letters=4, known=0),
     'known': lambda: redteam(num_letters=4, known=2),
     'one seat': lambda: one_seat(questions(bits=3, decoys=1, cost=0.1, held_out_share=0.3)),
@@ -213,3 +216,21 @@ def test_an_exchange_pays_both_for_the_answer_and_messages_cost():
   half = jnp.asarray([*world.encode('=0'), 1])
   wrong = world.act(world.start(problem), half, jnp.int32(3), jax.random.key(0))
   assert wrong.ended and not wrong.understood and not wrong.rewards.any() and not wrong.lengths.any()
+
+
+def test_pages_cost_the_planner_and_are_as_reliable_as_they_are_said_to_be():
+  world = archive(cost=0.1, **PAGES)
+  problems = world.sample(jax.random.key(0), 2000, False)
+  states, act = jax.vmap(world.start)(problems), jax.vmap(world.act, in_axes=(0, None, None, 0))
+  keys = jax.random.split(jax.random.key(1), 2000)
+  planned = act(states, jnp.asarray([*world.encode('y'), 0]), jnp.int32(1), keys)
+  assert planned.lengths.tolist() == [[0, 3]] * 2000 and not planned.ended.any()
+  np.testing.assert_allclose(planned.rewards, [[-0.3, 0]] * 2000, rtol=1e-6)
+  right = planned.state['pages'] == problems['meant'][:, None]
+  assert 0.57 < right.mean() < 0.63
+  answers = jax.vmap(world.expert)(planned.state, keys)[0]
+  done = jax.vmap(world.act, in_axes=(0, 0, None, 0))(planned.state, answers, jnp.int32(1), keys)
+  settled = np.asarray(problems['letter'] < 2)
+  assert done.ended.all() and np.asarray(done.rewards)[settled].all()
+  # Two of three, or of three different ones the first: .6^3 + 3 .6^2 .4 + .6 .4^2 (2/3).
+  assert abs(np.asarray(done.rewards)[~settled, 0].mean() - 0.712) < 0.05
