@@ -134,6 +134,7 @@ class Places(NamedTuple):
   own_starts: jax.Array  # first column of what is the sequence's own
 
 
+@functools.partial(jax.jit, static_argnames=('config',))
 def init(key: jax.Array, config: TransformerConfig) -> Params:
   """Random parameters: normal with variance 1/fan-in, what feeds the residual stream over 2 L besides.
 
