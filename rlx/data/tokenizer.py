@@ -252,6 +252,11 @@ class Tokenizer:
     return [added[i] if i in added else to_bytes(word or '') for i, word in enumerate(words)]
 
   @functools.cached_property
+  def longest(self) -> int:
+    """The bytes of the longest token, and so the most characters that one can stand for."""
+    return max(map(len, self.vocabulary))
+
+  @functools.cached_property
   def _is_byte_level(self) -> bool:
     """Whether tokens are written in the byte alphabet of GPT-2; otherwise in that of SentencePiece."""
     return 'ByteLevel' in json.dumps(json.loads(self.hf.backend_tokenizer.to_str()).get('decoder'))

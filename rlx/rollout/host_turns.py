@@ -362,13 +362,16 @@ class Words:
 
   def _cut(self, sequence: int, result: Result) -> str:
     """What is read of a result."""
-    ids, most = self._task.tokenizer.encode_between('', result.text, ''), self._box.result_tokens
-    if len(ids) <= most:
-      return result.text
+    tokenizer, most, head = self._task.tokenizer, self._box.result_tokens, self._box.keep == 'head'
+    enough = (most + 1) * tokenizer.longest  # more characters than that are more tokens than are read
+    text = result.text[:enough] if head else result.text[-enough:]
+    ids = tokenizer.encode_between('', text, '')
+    if len(ids) <= most and text == result.text:
+      return text
     if not result.kind:
       failures = self._seats[sequence].failures
       failures['cut'] = failures.get('cut', 0) + 1
-    return self._task.decode(ids[:most] if self._box.keep == 'head' else ids[-most:])
+    return self._task.decode(ids[:most] if head else ids[-most:])
 
 
 def prompt_with(task: Dataset, row: int, said: str) -> list[int]:

@@ -70,6 +70,8 @@ def fail(how: str) -> str:
     serving.json = types.SimpleNamespace(dumps=lambda reply: '["ok", [1, 2]]')
   if how == 'long':
     return 'word ' * 10_000
+  if how == 'flood':
+    return f'first{"7" * 10**6}last'
   if how == 'halves':
     return 'a\ud800 \ud83d\ude00 \0'
   if how == 'special':

@@ -209,6 +209,23 @@ def test_a_result_that_is_too_long_is_cut_and_counted(keep):
   assert len(answer.tokens) <= LIMITS['result_tokens'] + 4 and seat.failures == {'cut': 1}
 
 
+@pytest.mark.parametrize('keep', ['head', 'tail'])
+def test_of_a_flood_no_more_is_made_tokens_than_can_be_read(keep, monkeypatch):
+  """A million characters take a second to be cut into tokens, for each call."""
+  made = box(tools={'fail': plain_tools.fail}, calls=hermes_json, keep=keep)
+  call = '<tool_call>{"name": "fail", "arguments": {"how": "flood"}}</tool_call>'
+  tokenizer, seen = PROBLEMS.tokenizer, []
+  encode = type(tokenizer).encode_between
+  monkeypatch.setattr(
+      type(tokenizer), 'encode_between', lambda self, *texts: seen.append(texts[1]) or encode(self, *texts)
+  )
+  answer, seat = words(PROBLEMS, made, call)
+  enough = (LIMITS['result_tokens'] + 1) * tokenizer.longest
+  assert max(map(len, seen)) <= enough < 10**6 and seat.failures == {'cut': 1}
+  read = tokenizer.hf.decode(answer.tokens)
+  assert ('fir' in read, 'ast' in read) == (keep == 'head', keep == 'tail')
+
+
 def test_a_turn_without_a_call_is_the_answer_and_one_that_was_cut_is_none():
   made = box(tools={'add': plain_tools.add}, calls=hermes_json)
   ended, _ = words(PROBLEMS, made, '42')
