@@ -10,7 +10,7 @@ rows runs here unchanged, with `LogLinear` for its policy and `Linear` for its j
 worlds (`Worlds`) is the task, and each seed has one of its own, the model `world` (`models/gold.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import dataclasses
 import functools
 
@@ -37,6 +37,8 @@ class World:
     checks: [X, K, C] bool, which of several checks an answer passes. None for nothing.
     phrasings: [X, K] int32, which of several wordings of its meaning an answer is. None for nothing.
     meanings: [X, K] int32, what an answer means, where several mean the same. None for nothing.
+    categories: [X] int32, of prompts. None for nothing.
+    shown: [X, N] int32, answers that an expert has given. None for nothing.
     opinions: [X, K] what somebody takes the true reward to be. None for nothing.
   """
 
@@ -48,6 +50,8 @@ class World:
   checks: jax.Array | None = None
   phrasings: jax.Array | None = None
   meanings: jax.Array | None = None
+  categories: jax.Array | None = None
+  shown: jax.Array | None = None
   opinions: jax.Array | None = None
 
 
@@ -164,6 +168,43 @@ def opinionated_worlds(
         gold=standard(world.features @ true), base=jax.nn.log_softmax(seen(base_knows, errors[0])),
         opinions=seen(other_knows, errors[1]),
     )
+
+  return Worlds(make=make)
+
+
+def tailed_worlds(
+    *, sizes: Sequence[int], num_answers: int, width: int, hidden: float, shown: int, beta: float
+) -> Worlds:
+  """Worlds of categories with many prompts and with few, each with features and a true reward of its own.
+
+  A prompt has the features of its category alone, so nothing is learnt of one category from another. An
+  expert has demonstrated answers to each prompt.
+
+  Args:
+    sizes: prompts of each category, C of them.
+    num_answers: K, at least 2.
+    width: features of a category; D is C times that.
+    hidden: as for `gold_world`.
+    shown: N, demonstrations of a prompt, at least 1.
+    beta: of the expert, `best` at this price of a nat.
+  """
+  at_least(1, shown=shown, sizes_min=min(sizes))
+  above(0, beta=beta)
+  plain = {'num_prompts': sum(sizes), 'num_answers': num_answers, 'width': width}
+
+  def make(key: Key) -> World:
+    base_key, direction_key, noise_key, expert_key = jax.random.split(key, 4)
+    world = gold_world(base_key, **plain, hump=0.0, hidden=0.0, spread=1.0)
+    categories = jnp.repeat(jnp.arange(len(sizes)), jnp.array(sizes), total_repeat_length=sum(sizes))
+    directions = jax.random.normal(direction_key, (len(sizes), width))[categories] * width**-0.5
+    rewards = jnp.einsum('xkd,xd->xk', world.features, directions)
+    rewards = standard(rewards + hidden * jax.random.normal(noise_key, rewards.shape))
+    own = jax.nn.one_hot(categories, len(sizes))
+    features = jnp.einsum('xkd,xc->xkcd', world.features, own).reshape(*rewards.shape, -1)
+    world = world.replace(features=features, gold=rewards, categories=categories)
+    expert = best(world, rewards, beta=beta)
+    answers = jax.random.categorical(expert_key, expert, shape=(shown, sum(sizes))).T
+    return world.replace(shown=answers)
 
   return Worlds(make=make)
 

@@ -270,6 +270,31 @@ def found_meanings(
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
 
 
+def by_category(world: gold.Worlds, policy: gold.LogLinear, *, head: int) -> Evaluation:
+  """Gains in true reward over the reference, by category.
+
+  The metrics: `head`, the mean over prompts of the first categories; `tail`, the mean over the other
+  categories, each of which counts the same.
+
+  Args:
+    world: with categories, such as `tailed_worlds`.
+    policy: what is measured.
+    head: how many categories are the first.
+  """
+  at_least(1, head=head)
+
+  def ask(models: Models, memory: World) -> dict[str, jax.Array]:
+    del memory
+    there = models['world']
+    more = jnp.exp(policy.logprobs(models['policy'])) - jnp.exp(there.base)
+    gains, first = jnp.sum(more * there.gold, axis=1), there.categories < head
+    once = jax.ops.segment_sum(jnp.ones_like(gains), there.categories, num_segments=len(gains))
+    even = jnp.where(first, 0, 1 / once[there.categories])
+    return {'head': jnp.mean(gains, where=first), 'tail': jnp.sum(gains * even) / jnp.sum(even)}
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
 def voted(world: gold.Worlds, voters: gold.Voters) -> Evaluation:
   """Whether the strength of labels that were bought, as reward models vote, says which of them are wrong.
 

@@ -138,6 +138,33 @@ def _by_diversity(there: gold.World, batch: Batch, differ: jax.Array, bar: float
   return {**batch, 'rewards': right * differ, 'reward/right': right, 'reward/diversity': differ}
 
 
+def as_shown(world: gold.Worlds, judge: gold.Linear) -> Annotate:
+  """Adds `rewards` [B] of a reward model, and how far an answer is from what an expert has shown.
+
+  `similarities` is the cosine of its features with the mean of those of the demonstrations for its prompt;
+  `gaps` the mean reward of the demonstrations less its own.
+
+  Args:
+    world: with demonstrations, such as `tailed_worlds`.
+    judge: the reward model.
+  """
+
+  def scored(models: Models, batch: Batch, key: Key) -> Batch:
+    del key
+    there, (prompts, answers) = models['world'], batch['tokens'].T
+    rewards = judge.rewards(models['judge'])
+    shown = there.shown[prompts]  # [B, N]
+    wanted = there.features[prompts[:, None], shown].mean(axis=1)
+    mine, own = there.features[prompts, answers], rewards[prompts, answers]
+    norms = jnp.linalg.norm(mine, axis=1) * jnp.linalg.norm(wanted, axis=1)
+    return {
+        **batch, 'rewards': own, 'similarities': jnp.sum(mine * wanted, axis=1) / jnp.maximum(norms, 1e-6),
+        'gaps': rewards[prompts[:, None], shown].mean(axis=1) - own,
+    }
+
+  return scored
+
+
 def rightness(world: gold.Worlds, *, bar: float) -> Annotate:
   """Adds `rewards` [B]: 1 for a right answer, else 0.
 
