@@ -7,9 +7,17 @@ each can have alone, and the policy cannot say the one extreme here and the othe
 hypervolume of what is reached, whose largest value on a grid of policies is 1 in the evaluation; the weights
 are moved by mean rewards of samples alone.
 
+Fixed weights, also unequal ones, end at one of the extremes. So do weights that follow gradients: an
+objective whose gradient is the larger helps the sum more and is given more weight, which breaks a tie and
+holds no compromise.
+
 Paper: https://arxiv.org/abs/2509.11452
 
-Result: not run yet.
+Result: it shows. Final eval/front/volume after 600 train steps, median of 10 seeds (worst): 0.9696 (0.9623),
+'equal weights' 0.06268 (0.03677), '0.6 of the first' 0.06225 (0.03506), '0.7 of the first' 0.06156 (0.04985),
+'by influence' 0.06221 (0.03738). Claimed, and got (95 % interval over seeds): above 'equal weights' by 0.3,
+got 0.905 (0.8883 to 0.9227); budget until 0.9 of eval/front/volume: below 'equal weights', got 256.7 (240 to
+280). 73 CPU-s on 2 cores of a CPU; `rlx reproduce preferences/gold_dynamic_weights`.
 """
 
 from ml_collections import ConfigDict
