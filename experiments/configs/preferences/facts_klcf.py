@@ -4,11 +4,21 @@
 
 A world of 64 subjects with 16 claims each (`rlx/envs/facts.py`). The checklist is what the base model affirms
 in nine of ten answers; a linear verifier learns from single answers of the base model to single questions,
-before. The truth is in the evaluation alone.
+before. The truth is in the evaluation alone. (In the paper, an index has verified the base model's claims.)
+
+Of what is stated, 41 % is false to begin with and 16 % in the end, in the median; of known facts, 73 % and
+90 % are stated. Paid for recall alone it states 99 % of them, and two thirds of all claims, of which 37 % are
+false; paid for the truth alone it says little: 12 % are false, and 65 % of known facts are stated. That the
+fall had to be above 0.15 was written down after two seeds of the run and of recall alone had been seen.
 
 Paper: https://arxiv.org/abs/2509.23765
 
-Result: not run yet.
+Result: it shows. Final eval/facts/net after 1200 train steps, median of 10 seeds (worst): 0.5726 (0.4844),
+'recall only' -0.8136 (-1.057), 'truth only' 0.4981 (0.4793), 'base' -0.8338 (-1.014). Claimed, and got (95 %
+interval over seeds): above 'base' by 0.2, got 1.4 (1.348 to 1.462); above 'recall only' by 0.2, got 1.424
+(1.35 to 1.511); fall of eval/facts/hallucinated: above 0.15, got 0.2475 (0.2377 to 0.2578); final
+eval/facts/hallucinated: below 'recall only' by 0.1, got 0.2 (0.1882 to 0.2112). 85 CPU-s on 2 cores of a CPU;
+`rlx reproduce preferences/facts_klcf`.
 """
 
 from ml_collections import ConfigDict
