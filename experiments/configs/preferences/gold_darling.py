@@ -7,9 +7,17 @@ A classifier learns from pairs of its answers whether two mean the same; then GR
 an answer times the share of its group that the classifier tells from it. With equal strings in its place
 (`policy_gradient/darling_fork` for a decoder) another wording is as good as another meaning.
 
+Nothing holds the policy, so that with quality alone it settles on one of about four right meanings; all
+arms end with 99 % right answers or more, so pass@8 is 1 in each and tells nothing. Equal strings do most of
+it: what spreads a policy over wordings spreads it over meanings too.
+
 Paper: https://arxiv.org/abs/2509.02534
 
-Result: not run yet.
+Result: it shows. Final eval/found/meanings after 1200 train steps, median of 10 seeds (worst): 3.025 (2.686),
+'GRPO' 1.192 (1.045), 'untaught' 1.192 (1.045), 'equal strings' 2.748 (2.307). Claimed, and got (95 % interval
+over seeds): above 'GRPO' by 0.3, got 1.843 (1.671 to 2); above 'equal strings' by 0.1, got 0.2847 (0.1932 to
+0.3699); final eval/found/accuracy: above 0.9, got 0.9896 (0.9868 to 0.9921). 96 CPU-s on 2 cores of a CPU;
+`rlx reproduce preferences/gold_darling`.
 """
 
 from ml_collections import ConfigDict
