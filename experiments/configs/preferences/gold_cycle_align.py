@@ -7,9 +7,20 @@ each know something of the true reward and are wrong in ways of their own (`gold
 policy learns the order. What of it is the policy's own order by likelihood too is shown to the ranker as a
 demonstration; a linear model that learns from them stands for what a language model learns from its context.
 
+What is agreed on is purer by 0.11 before the first step and by 0.02 on average: the policy takes over the
+ranker's order, and agreement then tells little. With a policy that learns as fast as the ranker, and a tenth
+of RRHF's weight on the best answer, it did so before the ranker had learnt anything, and gained next to
+nothing (two seeds); both were changed. Where the ranker is shown all of its own rankings, the reward falls
+first, for the policy's own knowledge is lost.
+
 Paper: https://arxiv.org/abs/2310.16271
 
-Result: not run yet.
+Result: it shows. Final eval/gold/gain after 1200 train steps, median of 10 seeds (worst): 0.3306 (0.176),
+'whole rankings' 0.2601 (0.1284), 'no demonstrations' -0.02977 (-0.0676). Claimed, and got (95 % interval over
+seeds): mean over the run of eval/rankings/purer: above 0, got 0.02074 (0.01698 to 0.02348); mean over the run
+of eval/rankings/believed: above 'whole rankings', got 0.02522 (0.01908 to 0.02942); least rise in 4 parts of
+eval/gold/gain: above 0, got 0.05071 (0.03007 to 0.06113); above 'whole rankings', got 0.06641 (0.05141 to
+0.08318). 64 CPU-s on 2 cores of a CPU; `rlx reproduce preferences/gold_cycle_align`.
 """
 
 from ml_collections import ConfigDict
