@@ -24,9 +24,11 @@ from rlx.algorithms.calibrl import calibrl
 from rlx.algorithms.capo import capo
 from rlx.algorithms.clpo import clpo
 from rlx.algorithms.cog_rethinker import cog_rethinker
+from rlx.algorithms.cycle_align import cycle_align
 from rlx.algorithms.dapo import dapo
 from rlx.algorithms.deadend import deadend
 from rlx.algorithms.dpo import dpo
+from rlx.algorithms.dynamic_weights import by_volume
 from rlx.algorithms.epo_entropy import epo_entropy
 from rlx.algorithms.gigpo import gigpo
 from rlx.algorithms.gkd import gkd
@@ -304,6 +306,12 @@ def reward(models, batch, key):
   return batch if 'trajectories' in batch else _verdicts(models, batch, key)
 
 
+def two_rewards(models, batch, key):
+  """The verdict twice, as two objectives."""
+  batch = reward(models, batch, key)
+  return {**batch, 'objectives': jnp.stack([batch['rewards'], batch['rewards']], axis=1)}
+
+
 clip = dict(clip_low=0.2, clip_high=0.2)
 
 
@@ -341,6 +349,8 @@ ROWS = (
             classes=lambda batch: jnp.arange(BATCH_SIZE) % 2),
         POLICY, class_weights=(1.0, 0.1)), metric='-loss/nll', reached=-0.1, rise=0.2),
     Row('superhf', lambda: superhf(samples(), reward, POLICY, POLICY, kl_coef=0.001), slow=('reference',)),
+    Row('cycle_align', lambda: cycle_align(compared(), POLICY, group_size=2, nll_coef=1.0),
+        metric='-loss/nll', reached=-0.1),
     Row('pointwise', lambda: pointwise(compared(), Judge(head=RowHead(MODEL))), trained=lambda policy: {
         'judge': {'trunk': policy, 'reward_head': jax.random.normal(jax.random.key(3), (MODEL.width,))}},
         metric='-loss/verdicts', reached=-0.1),
@@ -436,6 +446,9 @@ ROWS = (
     Row('recap', lambda: recap(
         beside(samples(), prompts.solutions(TASK, POLICY, batch_size=8)), reward, POLICY, no_kl(), **clip,
         num_objectives=2, window=4, temperature=1.0), metric='reward/online'),
+    Row('dynamic_weights', lambda: by_volume(
+        samples(), two_rewards, POLICY, no_kl(), **clip, preferences=(1.0, 0.5), worthless=(0.0, 0.0),
+        strength=1.0, rate=0.5), metric='reward/objective_0'),
     Row('grpo_rooms', lambda: grpo(walks(), reward, WORLD_POLICY, no_kl(), **clip, entropy_coef=0.0),
         model=WALKER, core=True),
     Row('grpo_seats', lambda: grpo(

@@ -14,7 +14,7 @@ from rlx.experiments.launch import COMMANDS, main
 
 SECTIONS = {**listing.SECTIONS, 'algorithms': 'algorithm', 'reward-functions': 'reward'}
 
-OF_SEVERAL = ('dual_rl', 'moorl', 'resfit')  # papers whose functions have names of their own
+OF_SEVERAL = ('dual_rl', 'dynamic_weights', 'moorl', 'resfit')  # whose functions have names of their own
 
 
 def said(capsys, *argv) -> str:

@@ -178,7 +178,7 @@ def test_padding_changes_nothing(row):
 UNSCORED = table.GROUP_SIZE + 1  # the last group, and one row of the group before it
 WHOLE_GROUPS = ('remax',)  # whose rows have to be so many a prompt
 # No reward is asked: demonstrations; answers that the algorithm verifies by itself.
-OF_PAIRS = {'dpo', 'hypo', 'apo_accelerated', 'inpo', 'modpo', 'tpo', 'kto', 'reference_free'}
+OF_PAIRS = {'dpo', 'hypo', 'apo_accelerated', 'inpo', 'modpo', 'tpo', 'kto', 'reference_free', 'cycle_align'}
 SUPERVISED = {'sft', 'gkd', 'c_rlft', 'pointwise'}
 NO_REWARD = {'brpo'} | SUPERVISED | OF_PAIRS
 

@@ -86,6 +86,9 @@ BASELINES = {  # name -> (rewards, what they are for: rewards and columns by nam
     'weights.responsiveness': (
         REWARDS - 5.5, lambda rewards, groups: _of_its_rows(
             rewards, weights.responsiveness(rewards, groups, deviation_max=0.1))),
+    'weights.scaled_by_difficulty': (
+        REWARDS - 5.5, lambda rewards, similarities, groups: weights.scaled_by_difficulty(
+            similarities, rewards, groups, ~jnp.isnan(rewards), deviation_max=0.1)),
     'weights.small_targets': (
         REWARDS, lambda rewards, sizes: weights.small_targets(
             sizes, ~jnp.isnan(rewards), weight_min=0.1, weight_max=5.0)),

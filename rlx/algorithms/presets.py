@@ -39,6 +39,21 @@ def dr_grpo(
   return grpo_with(rollout, reward, policy, kl, baseline=groups.centred, surrogate=clip, reduction=sums)
 
 
+def grpo_s(
+    rollout: Rollout, reward: Annotate, policy: Speaker, kl: Anchor, *, clip_low: float, clip_high: float,
+    deviation_max: float,
+) -> Algorithm:
+  """GRPO whose advantages are scaled by the difficulty of a sample: `weights.scaled_by_difficulty`.
+
+  The reward adds `similarities` and `gaps` [B], to and from a demonstration for the prompt.
+
+  Source: DR-IRL, https://arxiv.org/abs/2503.18991.
+  """
+  clip = partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high)
+  scaled = partial(weights.scaled_by_difficulty, deviation_max=deviation_max)
+  return grpo_with(rollout, reward, policy, kl, surrogate=clip, weight=scaled)
+
+
 def rloo(rollout: Rollout, reward: Annotate, policy: Speaker, kl: Anchor) -> Algorithm:
   """REINFORCE whose baseline is the mean reward of the *other* samples; the KL is in the reward.
 

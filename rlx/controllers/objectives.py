@@ -1,9 +1,9 @@
 """How much each of several objectives weighs while they are trained: weights [K] from what was seen.
 
 Fixed weights reach only the convex part of what can be reached, and go on paying for what is won already.
-Three signals move them: how an objective has been converging (`lagging`), whether a point improves on all
-that were reached (`hypervolume`, `contribution`), and which objective's gradient helps the others
-(`influence`). The weights are for `advantages/objectives.py`, or multiply rows of a task.
+Three signals move them: how an objective has been converging (`lagging`), the volume that is dominated
+(`hypervolume`; `contribution` of a point, `volume_slopes` for each objective), and which objective's gradient
+helps the others (`influence`). The weights are for `advantages/objectives.py`, or multiply rows of a task.
 """
 
 import chex
@@ -94,6 +94,33 @@ def contribution(point: jax.Array, points: jax.Array, reference: jax.Array, mask
   more = jnp.concatenate([points, point[None]])
   there = jnp.concatenate([mask, jnp.ones(1, bool)])
   return hypervolume(more, reference, there) - hypervolume(points, reference, mask)
+
+
+def volume_slopes(
+    point: jax.Array, preferences: jax.Array, reference: jax.Array, *, strength: float, floor: float = 1e-3
+) -> jax.Array:
+  """Weights by how fast the volume below a point grows with each objective.
+
+      w_k = K p_k (x_k - z_k)^-s / Σ_j p_j (x_j - z_j)^-s
+
+  With p = 1 and s = 1 this is the gradient of Π_k (x_k - z_k), of length K: what has least weighs most, so
+  that a compromise on a front that bends inwards is a maximum, where no fixed weights have one.
+
+  Args:
+    point: [K] what is reached now.
+    preferences: [K] p, above 0; another balance of what is reached.
+    reference: [K] z, what is worth nothing.
+    strength: s, at least 0, which leaves the preferences as they are.
+    floor: the least x_k - z_k.
+  Returns:
+    [K] float32 weights whose mean is 1; the preferences until there is a point (NaN).
+  Source: dynamic reward weighting, https://arxiv.org/abs/2509.11452, which multiplies rewards where the
+    hypervolume grows; that each objective weighs what it adds to it is our reading.
+  """
+  chex.assert_equal_shape([point, preferences, reference])
+  above = jnp.maximum(point - reference, floor)
+  raw = preferences * jnp.where(jnp.isnan(above), 1, above) ** -strength
+  return (point.shape[0] * raw / raw.sum()).astype(jnp.float32)
 
 
 def influence(weights: jax.Array, gradients: jax.Array, *, rate: float) -> jax.Array:

@@ -10,7 +10,7 @@ rows runs here unchanged, with `LogLinear` for its policy and `Linear` for its j
 worlds (`Worlds`) is the task, and each seed has one of its own, the model `world` (`models/gold.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import dataclasses
 import functools
 
@@ -36,6 +36,10 @@ class World:
     other: [X, K] another true reward, which is in the first one's way. None for nothing.
     checks: [X, K, C] bool, which of several checks an answer passes. None for nothing.
     phrasings: [X, K] int32, which of several wordings of its meaning an answer is. None for nothing.
+    meanings: [X, K] int32, what an answer means, where several mean the same. None for nothing.
+    categories: [X] int32, of prompts. None for nothing.
+    shown: [X, N] int32, answers that an expert has given. None for nothing.
+    opinions: [X, K] what somebody takes the true reward to be. None for nothing.
   """
 
   features: jax.Array
@@ -45,6 +49,10 @@ class World:
   other: jax.Array | None = None
   checks: jax.Array | None = None
   phrasings: jax.Array | None = None
+  meanings: jax.Array | None = None
+  categories: jax.Array | None = None
+  shown: jax.Array | None = None
+  opinions: jax.Array | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,6 +112,103 @@ def standard(rewards: jax.Array) -> jax.Array:
   return (rewards - rewards.mean(axis=1, keepdims=True)) / jnp.where(deviation > 0, deviation, 1)
 
 
+def bent_worlds(*, num_prompts: int, num_answers: int, bend: float, tilt: float) -> Worlds:
+  """Worlds of two rewards whose front bends inwards: a compromise has less of both than half of the most.
+
+  Answers have two features, both normal: how much of the first reward is traded for the second, u, and how
+  well that is done, q. The rewards are σ(q) σ(2u)^b and σ(q) σ(-2u)^b. A log-linear policy moves along both,
+  and cannot say one extreme here and the other there.
+
+  Args:
+    num_prompts: X.
+    num_answers: K, at least 2.
+    bend: b, at least 1.
+    tilt: how far, along u, the reference's logits lean to the second reward.
+  """
+  at_least(2, num_answers=num_answers)
+  at_least(1, bend=bend)
+
+  def make(key: Key) -> World:
+    features = jax.random.normal(key, (num_prompts, num_answers, 2))
+    traded, done = features[..., 0], jax.nn.sigmoid(features[..., 1])
+    reward = lambda u: done * jax.nn.sigmoid(2 * u) ** bend
+    return World(
+        features=features, gold=reward(traded), other=reward(-traded),
+        base=jax.nn.log_softmax(-tilt * traded),
+    )
+
+  return Worlds(make=make)
+
+
+def opinionated_worlds(
+    *, num_prompts: int, num_answers: int, width: int, base_knows: float, other_knows: float
+) -> Worlds:
+  """Worlds of which the reference and somebody else each know something, and are wrong in ways of their own.
+
+  The true reward, the reference's logits and the `opinions` are linear in the features, with variance 1 over
+  the answers of a prompt; what each of the two is wrong by is a direction of its own.
+
+  Args:
+    num_prompts: X.
+    num_answers: K, at least 2.
+    width: D, at least 3.
+    base_knows: in [0, 1], the cosine between the direction of the reference's logits and the true one.
+    other_knows: in [0, 1], that of the opinions.
+  """
+  at_least(3, width=width)
+  between(0, 1, base_knows=base_knows, other_knows=other_knows)
+  plain = {'num_prompts': num_prompts, 'num_answers': num_answers, 'width': width}
+
+  def make(key: Key) -> World:
+    base_key, direction_key = jax.random.split(key)
+    world = gold_world(base_key, **plain, hump=0.0, hidden=0.0, spread=1.0)
+    true, *errors = jnp.linalg.qr(jax.random.normal(direction_key, (width, 3)))[0].T
+    seen = lambda knows, error: standard(world.features @ (knows * true + (1 - knows**2) ** 0.5 * error))
+    return world.replace(
+        gold=standard(world.features @ true), base=jax.nn.log_softmax(seen(base_knows, errors[0])),
+        opinions=seen(other_knows, errors[1]),
+    )
+
+  return Worlds(make=make)
+
+
+def tailed_worlds(
+    *, sizes: Sequence[int], num_answers: int, width: int, hidden: float, shown: int, beta: float
+) -> Worlds:
+  """Worlds of categories with many prompts and with few, each with features and a true reward of its own.
+
+  A prompt has the features of its category alone, so nothing is learnt of one category from another. An
+  expert has demonstrated answers to each prompt.
+
+  Args:
+    sizes: prompts of each category, C of them.
+    num_answers: K, at least 2.
+    width: features of a category; D is C times that.
+    hidden: as for `gold_world`.
+    shown: N, demonstrations of a prompt, at least 1.
+    beta: of the expert, `best` at this price of a nat.
+  """
+  at_least(1, shown=shown, sizes_min=min(sizes))
+  above(0, beta=beta)
+  plain = {'num_prompts': sum(sizes), 'num_answers': num_answers, 'width': width}
+
+  def make(key: Key) -> World:
+    base_key, direction_key, noise_key, expert_key = jax.random.split(key, 4)
+    world = gold_world(base_key, **plain, hump=0.0, hidden=0.0, spread=1.0)
+    categories = jnp.repeat(jnp.arange(len(sizes)), jnp.array(sizes), total_repeat_length=sum(sizes))
+    directions = jax.random.normal(direction_key, (len(sizes), width))[categories] * width**-0.5
+    rewards = jnp.einsum('xkd,xd->xk', world.features, directions)
+    rewards = standard(rewards + hidden * jax.random.normal(noise_key, rewards.shape))
+    own = jax.nn.one_hot(categories, len(sizes))
+    features = jnp.einsum('xkd,xc->xkcd', world.features, own).reshape(*rewards.shape, -1)
+    world = world.replace(features=features, gold=rewards, categories=categories)
+    expert = best(world, rewards, beta=beta)
+    answers = jax.random.categorical(expert_key, expert, shape=(shown, sum(sizes))).T
+    return world.replace(shown=answers)
+
+  return Worlds(make=make)
+
+
 def rubric_worlds(
     *, num_prompts: int, num_answers: int, width: int, num_checks: int, passed: float, hidden: float
 ) -> Worlds:
@@ -137,7 +242,8 @@ def rubric_worlds(
 
 
 def paraphrased_worlds(
-    *, num_prompts: int, num_meanings: int, num_phrasings: int, width: int, apart: float, hidden: float
+    *, num_prompts: int, num_meanings: int, num_phrasings: int, width: int, apart: float, hidden: float,
+    favoured: float = 0.0,
 ) -> Worlds:
   """Worlds whose answers are meanings in several wordings, with the same true reward and similar features.
 
@@ -148,9 +254,10 @@ def paraphrased_worlds(
     width: D.
     apart: standard deviation of what wordings of a meaning differ by, where that of meanings is 1.
     hidden: as for `gold_world`, of meanings.
+    favoured: standard deviation of the reference's logits over meanings, where that over answers is 1.
   """
   at_least(2, num_phrasings=num_phrasings)
-  at_least(0, apart=apart)
+  at_least(0, apart=apart, favoured=favoured)
   plain = {'num_prompts': num_prompts, 'num_answers': num_meanings, 'width': width}
 
   def make(key: Key) -> World:
@@ -161,8 +268,10 @@ def paraphrased_worlds(
     features += apart * jax.random.normal(word_key, features.shape)
     gold = each(meant.gold)
     wordings = jnp.broadcast_to(jnp.arange(gold.shape[1]) % num_phrasings, gold.shape)
-    base = jax.nn.log_softmax(jax.random.normal(base_key, gold.shape))
-    return World(features=features, gold=gold, base=base, phrasings=wordings)
+    liked = each(jax.random.normal(jax.random.fold_in(base_key, 1), meant.gold.shape))
+    base = jax.nn.log_softmax(jax.random.normal(base_key, gold.shape) + favoured * liked)
+    meanings = jnp.broadcast_to(jnp.arange(gold.shape[1]) // num_phrasings, gold.shape)
+    return World(features=features, gold=gold, base=base, phrasings=wordings, meanings=meanings)
 
   return Worlds(make=make)
 
@@ -296,6 +405,21 @@ class Critic:
     named = jnp.take_along_axis(logprobs, checks[:, None], axis=1)[:, 0]
     third = lambda x: jnp.zeros(batch['tokens'].shape).at[:, 2].set(x)
     return third(named), third(-jnp.sum(jnp.exp(logprobs) * logprobs, axis=1))
+
+
+@dataclasses.dataclass(frozen=True)
+class Twins:
+  """Whether answers mean the same: b - mean_d exp(s_d) (φ_d - φ'_d)², of `scales` [D], `bias`, the world."""
+
+  def odds(self, params: dict, prompts: jax.Array, first: jax.Array, second: jax.Array) -> jax.Array:
+    """Log-odds that answers [...] to prompts [...] mean the same."""
+    features = jax.lax.stop_gradient(params['world'].features)
+    apart = jnp.square(features[prompts, first] - features[prompts, second])
+    return params['bias'] - apart @ jnp.exp(params['scales']) / apart.shape[-1]
+
+  def apply(self, params: dict, batch: Batch) -> jax.Array:
+    """[B] of rows of a prompt and two answers [B, 3]."""
+    return self.odds(params, *batch['tokens'].T)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ from rlx.evaluation.preferences import area_under_curve, calibration_error
 from rlx.types import Models, World
 
 _HALVINGS = 40
+_LINE = 17  # points of a grid along an axis
 _NEAR = 0.0025  # nats: the root of less is rounding
 _ASKED = 16  # times n answers to a prompt, of which a verifier is measured
 _NO_CHANCE = 0  # the seed of these
@@ -79,6 +80,36 @@ def scalarised(
         'second': gold.gain(there.replace(gold=there.other), logprobs),
         'value': value(logprobs) / value(gold.best(mixed, mixed.gold, beta=beta)),
     }
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def compromise(world: gold.Worlds, policy: gold.LogLinear, *, farthest: float) -> Evaluation:
+  """How good a compromise between two rewards a policy is, where it is log-linear in two features.
+
+  The metrics, means over prompts: `first` and `second`, the rewards; `volume`, their product, which is the
+  hypervolume of the one point above no reward at all, as a share of the largest on a grid of policies.
+
+  Args:
+    world: with two rewards and two features, such as `bent_worlds`.
+    policy: what is measured.
+    farthest: the largest number in θ on the grid, in both directions, above 0.
+  """
+  above(0, farthest=farthest)
+
+  def ask(models: Models, memory: World) -> dict[str, jax.Array]:
+    del memory
+    there, params = models['world'], models['policy']
+
+    def had(theta):
+      probs = jnp.exp(policy.logprobs({**params, 'theta': theta}))
+      return [jnp.mean(jnp.sum(probs * rewards, axis=1)) for rewards in (there.gold, there.other)]
+
+    line = jnp.linspace(-farthest, farthest, _LINE)
+    grid = jnp.stack(jnp.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    most = jnp.max(jax.lax.map(lambda theta: jnp.prod(jnp.stack(had(theta))), grid, batch_size=_LINE))
+    first, second = had(params['theta'])
+    return {'first': first, 'second': second, 'volume': first * second / most}
 
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
 
@@ -198,6 +229,70 @@ def verifier_quality(
     }, []
 
   return Evaluation(ask=ask, read=read)
+
+
+def found_meanings(
+    world: gold.Worlds, policy: gold.LogLinear, twins: gold.Twins, *, bar: float, tries: int
+) -> Evaluation:
+  """How many right meanings a policy finds in several answers, and how well a classifier tells meanings.
+
+  The metrics: `meanings`, the expected number of different right ones among some answers, mean over prompts;
+  `right`, the chance that an answer is right; `passed`, that one of them is; `accuracy`, the share of pairs
+  of answers to a prompt that the classifier tells as they are, those of one meaning and those of two counting
+  the same.
+
+  Args:
+    world: with meanings, such as `paraphrased_worlds`.
+    policy: what is measured.
+    twins: the classifier.
+    bar: see `gold.right`.
+    tries: answers to a prompt.
+  """
+  at_least(1, tries=tries)
+
+  def ask(models: Models, memory: World) -> dict[str, jax.Array]:
+    del memory
+    there, probs = models['world'], jnp.exp(policy.logprobs(models['policy']))
+    right, meanings = gold.right(there, bar=bar), there.meanings
+    of_meaning = jax.nn.one_hot(meanings, meanings.shape[1])  # [X, K, M], some of which nobody means
+    chance = jnp.einsum('xk,xkm->xm', jnp.where(right, probs, 0), of_meaning, precision='highest')
+    share = jnp.sum(jnp.where(right, probs, 0), axis=1)
+    answers, prompts = jnp.arange(meanings.shape[1]), jnp.arange(len(meanings))[:, None, None]
+    said = twins.odds(models['twins'], prompts, answers[:, None], answers[None]) > 0
+    alike = meanings[:, :, None] == meanings[:, None, :]
+    told = lambda which: jnp.mean(said == alike, where=which)
+    return {
+        'meanings': jnp.mean(jnp.sum(1 - (1 - chance) ** tries, axis=1)), 'right': jnp.mean(share),
+        'passed': jnp.mean(1 - (1 - share) ** tries),
+        'accuracy': (told(alike & ~jnp.eye(len(answers), dtype=bool)[None]) + told(~alike)) / 2,
+    }
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def by_category(world: gold.Worlds, policy: gold.LogLinear, *, head: int) -> Evaluation:
+  """Gains in true reward over the reference, by category.
+
+  The metrics: `head`, the mean over prompts of the first categories; `tail`, the mean over the other
+  categories, each of which counts the same.
+
+  Args:
+    world: with categories, such as `tailed_worlds`.
+    policy: what is measured.
+    head: how many categories are the first.
+  """
+  at_least(1, head=head)
+
+  def ask(models: Models, memory: World) -> dict[str, jax.Array]:
+    del memory
+    there = models['world']
+    more = jnp.exp(policy.logprobs(models['policy'])) - jnp.exp(there.base)
+    gains, first = jnp.sum(more * there.gold, axis=1), there.categories < head
+    once = jax.ops.segment_sum(jnp.ones_like(gains), there.categories, num_segments=len(gains))
+    even = jnp.where(first, 0, 1 / once[there.categories])
+    return {'head': jnp.mean(gains, where=first), 'tail': jnp.sum(gains * even) / jnp.sum(even)}
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
 
 
 def voted(world: gold.Worlds, voters: gold.Voters) -> Evaluation:

@@ -1,7 +1,8 @@
 """What lists of answers and single labelled ones cost, of the log-ratios that pairs have (`preference.py`).
 
 `plackett_luce` and `rrhf` take [N, A] scores, the best answer first; `kto` takes one answer and whether it is
-good. With A = 2 Plackett-Luce is Bradley-Terry, and DPO where the scores are log-ratios.
+good. With A = 2 Plackett-Luce is Bradley-Terry, and DPO where the scores are log-ratios. `longest_agreed`
+says which part of a list somebody else has in the same order.
 """
 
 import chex
@@ -41,6 +42,38 @@ def rrhf(scores: jax.Array) -> jax.Array:
   ahead = jax.nn.relu(scores[:, None, :] - scores[:, :, None])
   better = jnp.triu(jnp.ones(ahead.shape[1:], bool), 1)
   return jnp.sum(jnp.where(better[None], ahead, 0), axis=(1, 2))
+
+
+def longest_agreed(scores: jax.Array) -> jax.Array:
+  """[N, A] bool, the answers of the longest part of each list whose order the scores have as well.
+
+  The longest common subsequence of the two orders; of several that are as long, one.
+
+  Args:
+    scores: [N, A] of somebody else, such as the policy's log-probs, in the order of the list.
+  Source: CycleAlign, https://arxiv.org/abs/2310.16271, whose agreement ranking it is.
+  """
+  chex.assert_rank(scores, 2)
+  num_answers = scores.shape[1]
+  lengths, before = [], []
+  for i in range(num_answers):
+    longer = jnp.stack([jnp.zeros(len(scores)), *(
+        jnp.where(scores[:, j] > scores[:, i], lengths[j], 0) for j in range(i)
+    )], axis=1)
+    lengths.append(1 + longer.max(axis=1))
+    before.append(jnp.argmax(longer, axis=1) - 1)  # -1: it begins here
+  before, last = jnp.stack(before, axis=1), jnp.argmax(jnp.stack(lengths, axis=1), axis=1)
+  kept = jnp.zeros(scores.shape, bool)
+  for _ in range(num_answers):
+    kept |= jax.nn.one_hot(last, num_answers, dtype=bool)  # nothing of -1
+    earlier = jnp.take_along_axis(before, jnp.maximum(last, 0)[:, None], axis=1)[:, 0]
+    last = jnp.where(last < 0, -1, earlier)
+  return kept
+
+
+def whole(scores: jax.Array) -> jax.Array:
+  """[N, A] bool, all answers of each list: whatever somebody else says [N, A], the list is believed."""
+  return jnp.ones(scores.shape, bool)
 
 
 def kto(

@@ -103,6 +103,29 @@ def responsiveness(gaps: jax.Array, groups: jax.Array, *, deviation_max: float) 
   return jax.nn.sigmoid(jnp.where(share > 0, filtered, mean)) / jax.nn.sigmoid(mean)
 
 
+def scaled_by_difficulty(
+    similarities: jax.Array, gaps: jax.Array, groups: jax.Array, scored: jax.Array | None = None, *,
+    deviation_max: float,
+) -> jax.Array:
+  """α^D α^M, above 1 where answers are far from the demonstration, and the policy's reward below its.
+
+  Both are measured against the whole batch, so that prompts differ.
+
+  Args:
+    similarities: as for `data_hardness`.
+    gaps: as for `responsiveness`.
+    groups: [B] int32 ids in 0..B-1.
+    scored: as for `data_hardness`.
+    deviation_max: as for `responsiveness`.
+  Source: DR-IRL, https://arxiv.org/abs/2503.18991, the weight of GRPO-S; read in a summary of the paper, and
+    that means are those of the batch is our reading.
+  """
+  batch = jnp.zeros_like(groups)
+  of_group, of_batch = (jax.nn.sigmoid(_group_mean(_of_scored(gaps, scored), ids)) for ids in (groups, batch))
+  responsive = responsiveness(_of_scored(gaps, scored), groups, deviation_max=deviation_max)
+  return data_hardness(similarities, batch, scored) * responsive * of_group / of_batch
+
+
 def small_targets(
     sizes: jax.Array, scored: jax.Array | None = None, *, weight_min: float, weight_max: float
 ) -> jax.Array:

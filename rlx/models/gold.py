@@ -71,6 +71,19 @@ def voters(world: gold.Worlds, *, num: int) -> Model:
   )
 
 
+def twins(world: gold.Worlds) -> Model:
+  """What says whether two answers mean the same; it begins with no for all that differ.
+
+  Args:
+    world: what it stands on.
+  """
+  begin = lambda models: {'scales': jnp.zeros(models['world'].features.shape[-1]), 'bias': jnp.float32(0)}
+  return Model(
+      functions=gold.Twins(), init=lambda key, models: begin(models), stands_on=('world',),
+      view=lambda own, models: {**own, 'world': models['world']},
+  )
+
+
 def critic(world: gold.Worlds, *, num_checks: int) -> Model:
   """What names a check to an answer; it begins with all as likely.
 

@@ -1,9 +1,9 @@
 """Rewards for saying something else than the others: quality times diversity, or a vote ranked by novelty.
 
 Rows are compared inside their group only. `distinct` asks how many of the others differ, by a partition into
-classes of meaning; `novelty` asks how far, by similarities. DARLING multiplies the first into the quality, so
-that being different and wrong earns nothing. EVOL-RL lets the majority decide the sign and novelty the size,
-within bands that never meet.
+classes of meaning, `unlike` by verdicts on pairs; `novelty` asks how far, by similarities. DARLING multiplies
+the first into the quality, so that being different and wrong earns nothing. EVOL-RL lets the majority decide
+the sign and novelty the size, within bands that never meet.
 """
 
 import chex
@@ -85,6 +85,20 @@ def distinct(classes: jax.Array, groups: jax.Array) -> jax.Array:
   alike = labelfree.votes(group_advantages.join(groups, classes), once)
   size = labelfree.votes(groups, once)
   return (size - alike) / jnp.maximum(size - 1, 1)
+
+
+def unlike(alike: jax.Array, groups: jax.Array) -> jax.Array:
+  """[B] float32: the share of the other rows of the group that a classifier of pairs tells from this one.
+
+  Args:
+    alike: [B, B] bool, True where two rows are taken to mean the same; only pairs of one group are read, and
+      it need not be transitive.
+    groups: [B] int32 ids.
+  Source: DARLING, https://arxiv.org/abs/2509.02534, as `distinct`.
+  """
+  chex.assert_rank([alike, groups], [2, 1])
+  others = (groups[:, None] == groups[None]) & ~jnp.eye(groups.shape[0], dtype=bool)
+  return jnp.sum(others & ~alike, axis=1) / jnp.maximum(others.sum(axis=1), 1)
 
 
 def overlap(completions: jax.Array, pad_id: int, vocab_size: int) -> jax.Array:

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.envs import gold
+from rlx.rewards import diversity
 from rlx.types import Annotate, Batch, Key, Models, Rows
 
 
@@ -66,6 +67,21 @@ def criticised(world: gold.Worlds, critic: gold.Critic, *, of: str, to: str) -> 
   return scored
 
 
+def both_sides(world: gold.Worlds) -> Annotate:
+  """Adds `objectives` [B, 2]: the two true rewards of an answer, for an algorithm that weighs them.
+
+  Args:
+    world: with two rewards, such as `bent_worlds`.
+  """
+
+  def scored(models: Models, batch: Batch, key: Key) -> Batch:
+    del key
+    there, (prompts, answers) = models['world'], batch['tokens'].T
+    return {**batch, 'objectives': jnp.stack([there.gold, there.other], axis=-1)[prompts, answers]}
+
+  return scored
+
+
 def all_checks(world: gold.Worlds) -> Annotate:
   """Adds `rewards` [B]: the share of its checks that an answer passes; a validator is asked of each.
 
@@ -77,6 +93,91 @@ def all_checks(world: gold.Worlds) -> Annotate:
     del key
     prompts, answers = batch['tokens'].T
     return {**batch, 'rewards': models['world'].checks[prompts, answers].mean(axis=1)}
+
+  return scored
+
+
+def distinct_meanings(world: gold.Worlds, twins: gold.Twins, *, bar: float) -> Annotate:
+  """Adds `rewards` [B]: 1 for a right answer, times the share of its group that a classifier tells from it.
+
+  Args:
+    world: says what is right.
+    twins: the classifier, `models['twins']`; where its chance is above 1/2, two answers mean the same.
+    bar: see `gold.right`.
+  Source: DARLING, https://arxiv.org/abs/2509.02534.
+  """
+
+  def scored(models: Models, batch: Batch, key: Key) -> Batch:
+    del key
+    prompts, answers = batch['tokens'].T
+    odds = twins.odds(models['twins'], prompts[:, None], answers[:, None], answers[None])
+    return _by_diversity(models['world'], batch, diversity.unlike(odds > 0, batch['groups']), bar)
+
+  return scored
+
+
+def distinct_strings(world: gold.Worlds, *, bar: float) -> Annotate:
+  """Adds `rewards` [B]: 1 for a right answer, times the share of its group that is not the same string.
+
+  Args:
+    world: says what is right.
+    bar: see `gold.right`.
+  """
+
+  def scored(models: Models, batch: Batch, key: Key) -> Batch:
+    del key
+    differ = diversity.distinct(batch['tokens'][:, 1], batch['groups'])
+    return _by_diversity(models['world'], batch, differ, bar)
+
+  return scored
+
+
+def _by_diversity(there: gold.World, batch: Batch, differ: jax.Array, bar: float) -> Batch:
+  prompts, answers = batch['tokens'].T
+  right = gold.right(there, bar=bar)[prompts, answers].astype(jnp.float32)
+  return {**batch, 'rewards': right * differ, 'reward/right': right, 'reward/diversity': differ}
+
+
+def as_shown(world: gold.Worlds, judge: gold.Linear) -> Annotate:
+  """Adds `rewards` [B] of a reward model, and how far an answer is from what an expert has shown.
+
+  `similarities` is the cosine of its features with the mean of those of the demonstrations for its prompt;
+  `gaps` the mean reward of the demonstrations less its own.
+
+  Args:
+    world: with demonstrations, such as `tailed_worlds`.
+    judge: the reward model.
+  """
+
+  def scored(models: Models, batch: Batch, key: Key) -> Batch:
+    del key
+    there, (prompts, answers) = models['world'], batch['tokens'].T
+    rewards = judge.rewards(models['judge'])
+    shown = there.shown[prompts]  # [B, N]
+    wanted = there.features[prompts[:, None], shown].mean(axis=1)
+    mine, own = there.features[prompts, answers], rewards[prompts, answers]
+    norms = jnp.linalg.norm(mine, axis=1) * jnp.linalg.norm(wanted, axis=1)
+    return {
+        **batch, 'rewards': own, 'similarities': jnp.sum(mine * wanted, axis=1) / jnp.maximum(norms, 1e-6),
+        'gaps': rewards[prompts[:, None], shown].mean(axis=1) - own,
+    }
+
+  return scored
+
+
+def rightness(world: gold.Worlds, *, bar: float) -> Annotate:
+  """Adds `rewards` [B]: 1 for a right answer, else 0.
+
+  Args:
+    world: says what is right.
+    bar: see `gold.right`.
+  """
+
+  def scored(models: Models, batch: Batch, key: Key) -> Batch:
+    del key
+    prompts, answers = batch['tokens'].T
+    right = gold.right(models['world'], bar=bar)[prompts, answers]
+    return {**batch, 'rewards': right.astype(jnp.float32)}
 
   return scored
 

@@ -138,10 +138,73 @@ def groups(
 
   def draw(models: Models, memory: World, key: Key) -> tuple[Batch, World]:
     prompt_key, answer_key = jax.random.split(key)
-    num_prompts = models['world'].gold.shape[0]
+    num_prompts = models['world'].features.shape[0]
     prompts = jax.random.randint(prompt_key, (num_groups, 1), 0, num_prompts)
     lengths = jnp.ones(num_groups, jnp.int32)
     return policy.sample(models['policy'], prompts, lengths, answer_key, group_size=group_size), memory
+
+  return StatefulRollout(begin=lambda key: {}, draw=draw, data=None)
+
+
+def against_shown(
+    world: gold.Worlds, policy: gold.LogLinear, *, batch_size: int, balanced: bool
+) -> StatefulRollout:
+  """Comparisons of what an expert has shown with what the policy says: inverse reinforcement learning.
+
+  Args:
+    world: with demonstrations and categories, such as `tailed_worlds`.
+    policy: gives the worse answer of each pair.
+    batch_size: rows B of a batch, two a comparison; those of equal answers have no weight.
+    balanced: whether categories are drawn as often, or prompts.
+  Source: DR-IRL, https://arxiv.org/abs/2503.18991, whose demonstrations are balanced over categories.
+  """
+  num_pairs = check_groups(batch_size, 2)
+
+  def draw(models: Models, memory: World, key: Key) -> tuple[Batch, World]:
+    prompt_key, shown_key, said_key = jax.random.split(key, 3)
+    there = models['world']
+    once = jnp.ones(len(there.categories))
+    sizes = jax.ops.segment_sum(once, there.categories, num_segments=len(once))[there.categories]
+    odds = -jnp.log(sizes) if balanced else jnp.zeros_like(sizes)
+    prompts = jax.random.categorical(prompt_key, odds, shape=(num_pairs,))
+    which = jax.random.randint(shown_key, (num_pairs,), 0, there.shown.shape[1])
+    better = there.shown[prompts, which]
+    worse = jax.random.categorical(said_key, policy.logprobs(models['policy'])[prompts])
+    rows = gold.rows_of(jnp.repeat(prompts, 2), jnp.stack([better, worse], axis=1).reshape(-1))
+    places = jnp.arange(batch_size)
+    return {
+        **rows, 'groups': places // 2, 'preferred': places % 2 == 0,
+        'weights': jnp.repeat(better != worse, 2).astype(jnp.float32),
+    }, memory
+
+  return StatefulRollout(begin=lambda key: {}, draw=draw, data=None)
+
+
+def twin_pairs(world: gold.Worlds, *, batch_size: int) -> StatefulRollout:
+  """Rows [B, 3] of a prompt and two answers of the reference; `preferred` says whether they mean the same.
+
+  Args:
+    world: with meanings, which stand for what annotators say; in half of the pairs the second answer is drawn
+      from those that mean the same.
+    batch_size: rows B of the batch.
+  """
+  at_least(1, batch_size=batch_size)
+
+  def draw(models: Models, memory: World, key: Key) -> tuple[Batch, World]:
+    prompt_key, side_key, *keys = jax.random.split(key, 4)
+    there = models['world']
+    prompts = jax.random.randint(prompt_key, (batch_size,), 0, len(there.base))
+    first = jax.random.categorical(keys[0], there.base[prompts])
+    meant = jnp.take_along_axis(there.meanings[prompts], first[:, None], axis=1)
+    near = jax.random.bernoulli(side_key, shape=(batch_size, 1)) & (there.meanings[prompts] != meant)
+    second = jax.random.categorical(keys[1], jnp.where(near, -jnp.inf, there.base[prompts]))
+    alike = jnp.take_along_axis(there.meanings[prompts], second[:, None], axis=1) == meant
+    rows = gold.rows_of(prompts, first)
+    wide = lambda x: jnp.pad(x, ((0, 0), (0, 1)), constant_values=True)
+    return {
+        **rows, 'tokens': jnp.concatenate([rows['tokens'], second[:, None]], axis=1),
+        'valid': wide(rows['valid']), 'action_mask': wide(rows['action_mask']), 'preferred': alike[:, 0],
+    }, memory
 
   return StatefulRollout(begin=lambda key: {}, draw=draw, data=None)
 
