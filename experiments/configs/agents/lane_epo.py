@@ -6,9 +6,19 @@ Eight cells, two lanes, and one cell is seen ahead; whoever drives into somethin
 before the end. A little imitation comes first, so that the policy is nearly sure of what it says, and a bonus
 can lead it away from there. Success is that of episodes as the policy draws them.
 
+The band does what it is for beside the same bonus without it: entropy swings less, more episodes succeed. A
+bonus that is smaller does better than both, and none does best, for on this road nothing has to be explored;
+what EPO is worth where a bonus is needed was not tried.
+
 Paper: https://arxiv.org/abs/2509.22576
 
-Result: not run yet.
+Result: it shows in part. Mean of the last 3 eval/held_out/accuracy after 120 train steps, median of 5 seeds
+(worst): 0.9467 (0.89), 'constant 0.1' 0.8433 (0.83), 'constant 0.03' 0.98 (0.9533), 'constant 0.01' 0.99
+(0.97), 'no bonus' 1 (0.9933). Claimed, and got (95 % interval over seeds): above 'constant 0.1', got 0.06778
+(0.04223 to 0.1033); deviation behind imitation of eval/held_out/entropy: below 'constant 0.1', got 0.05806
+(0.0277 to 0.07528); above 'constant 0.03', got -0.03778 (-0.07222 to -0.01777), the reverse holds; above
+'constant 0.01', got -0.05111 (-0.09556 to -0.02555), the reverse holds. 600 CPU-s on 2 cores of a CPU;
+`rlx reproduce agents/lane_epo`.
 """
 
 from ml_collections import ConfigDict
@@ -73,8 +83,9 @@ def get_config(arg: str = '') -> ConfigDict:
 def claim() -> Claim:
   """Beside GRPO with a constant bonus, of the same size and of smaller ones, and with none."""
   constant = lambda coef: {'algorithm.smooth_coef': 0.0, 'algorithm.entropy_coef': coef}
-  swing = Reading(
-      'eval/held_out/entropy', 'deviation over the run of', lambda at, values: values.std(axis=1), lower=True
+  swing = Reading(  # imitation, in which it falls, is the same for all
+      'eval/held_out/entropy', 'deviation behind imitation of',
+      lambda at, values: values[:, -1 - STEPS // 10:].std(axis=1), lower=True,
   )
   same = 'constant 0.1'
   return Claim(
