@@ -42,7 +42,7 @@ WORLDS = {
     'repair': lambda: repair(operations=2, modulus=5, tests=3, held_out_share=0.3),
     'lane': lambda: lane(lanes=2, length=6, sight=2, stride=2, cost=0.02, held_out_share=0.3),
     'playbook': lambda: playbook(
-        situations=3, replies=3, turns=2, one_rule=True, told=0.5, held_out_share=0.3),
+        situations=3, replies=3, turns=2, one_rule=True, told=0.5, each=0.5, held_out_share=0.3),
     'casebook': lambda: casebook(
         parts=2, letters=3, replies=3, turns=2, one_rule=True, told=0.5, held_out_share=0.3),
     'attempts': lambda: attempts(

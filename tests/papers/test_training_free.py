@@ -11,7 +11,7 @@ from rlx.advantages import groups as group_advantages
 from rlx.controllers import experience
 from rlx.envs.worlds.playbook import playbook
 
-SIZES = dict(situations=4, replies=3, turns=2, held_out_share=0.2)
+SIZES = dict(situations=4, replies=3, turns=2, each=1.0, held_out_share=0.2)
 WORLD = playbook(**SIZES, one_rule=True, told=0.0)
 
 

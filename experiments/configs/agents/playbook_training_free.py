@@ -33,6 +33,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'turns': 4,
       'one_rule': True,
       'told': 0.0,
+      'each': 1.0,
       'held_out_share': 0.2,
   }
   config.models.policy.update(width=48, mlp_size=96, context_length=24)

@@ -30,19 +30,23 @@ class LessonTask(TurnTask):
     sizes: numbers of keys and of values.
     with_lessons: `(problems [N], keys [N, K], values [N, K]) -> problems` with these in their prompts; -1 for
       none.
+    with_all: `problems -> problems` with all lessons that are right in their prompts: what somebody says who
+      knows.
     pairs_of: `batch -> (keys [B, T], values [B, T])` of an episode's actions, -1 elsewhere.
   """
 
   num_lessons: int
   sizes: tuple[int, int]
   with_lessons: Callable[[Batch, jax.Array, jax.Array], Batch]
+  with_all: Callable[[Batch], Batch]
   pairs_of: Callable[[Batch], tuple[jax.Array, jax.Array]]
 
 
 def playbook(
-    *, situations: int, replies: int, turns: int, one_rule: bool, told: float, held_out_share: float
+    *, situations: int, replies: int, turns: int, one_rule: bool, told: float, each: float,
+    held_out_share: float,
 ) -> LessonTask:
-  """Episodes of `turns` situations; each that is met right is worth 1 / turns.
+  """Episodes of `turns` situations; to meet all of them right is worth 1.
 
   Args:
     situations: in 2..8, as many as lessons have room.
@@ -50,13 +54,14 @@ def playbook(
     turns: in 1..6.
     one_rule: whether all problems have the same one; else each has its own.
     told: the share of lessons that the playbook of a problem has at first, in [0, 1]; they are right.
+    each: in [0, 1], so much of it is paid for the share that is met right, at once; the rest for all of them.
     held_out_share: in (0, 1), the part of all problems (the situations in their order) that is never trained
       on.
   """
   between(2, 8, situations=situations)
   between(2, 6, replies=replies)
   between(1, 6, turns=turns)
-  between(0, 1, told=told)
+  between(0, 1, told=told, each=each)
   alphabet = _MARKS + _SITUATIONS[:situations] + _REPLIES[:replies]
   blank, mark = text.characters(_MARKS, alphabet)
   shown = text.characters(_SITUATIONS[:situations], alphabet)
@@ -98,15 +103,19 @@ def playbook(
     right = understood & (reply == state['rule'][state['met'][state['turn']]])
     following = state['turn'] + understood
     after = {**state, 'turn': jnp.minimum(following, turns - 1), 'right': state['right'] + right}
-    share = after['right'] / turns
+    share, ended = after['right'] / turns, following >= turns
     return Reply(
-        after, shown[state['met'][after['turn']]][None].astype(jnp.int32), jnp.int32(1), right / turns,
-        following >= turns, understood,
+        after, shown[state['met'][after['turn']]][None].astype(jnp.int32), jnp.int32(1),
+        each * right / turns + (1 - each) * (ended & (share == 1)), ended, understood,
         {SUCCESS: (share == 1).astype(jnp.float32), 'right': share.astype(jnp.float32)},
     )
 
   def expert(state):
     return with_end(spoken[state['rule'][state['met'][state['turn']]]][None], jnp.int32(1), 2)
+
+  def with_all(problems: Batch) -> Batch:
+    rule = problems['rule']
+    return with_lessons(problems, jnp.broadcast_to(jnp.arange(situations), rule.shape), rule)
 
   def pairs_of(batch: Batch) -> tuple[jax.Array, jax.Array]:
     tokens = batch['tokens']
@@ -118,5 +127,6 @@ def playbook(
   return LessonTask(
       alphabet=alphabet, prompt_columns=2 * situations + 2, answer_columns=2, sample=sample,
       observation_columns=1, start=start, act=act, expert=expert, expert_return=1.0,
-      num_lessons=situations, sizes=(situations, replies), with_lessons=with_lessons, pairs_of=pairs_of,
+      num_lessons=situations, sizes=(situations, replies), with_lessons=with_lessons,
+      with_all=with_all, pairs_of=pairs_of,
   )
