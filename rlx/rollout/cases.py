@@ -74,7 +74,7 @@ def episodes_with_cases(
     shown = dataclasses.replace(task, sample=sample)
     others = {name: x for name, x in world.items() if name != MEMORY}
     batch, after = episodes(shown, policy, **sizes)(models, others, key)
-    paid = jnp.where(batch['case_used'], batch['case_features'][:, -1], jnp.nan)
+    paid = jnp.where(batch['case_used'], batch['case_features'][:, -1], 0)
     known = jnp.full(paid.shape, cases.known_cases(bank).sum(), jnp.float32)
     return {**batch, 'cases/paid': paid, 'cases/known': known}, {**after, MEMORY: bank}
 

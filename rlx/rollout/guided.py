@@ -45,7 +45,7 @@ def guided_episodes(
       compared with.
   Returns:
     A `rollout` function. Its batches have `injected` [B] bool, True for the new rows, and for the metrics
-    `guided/first`, the share of first attempts that are paid, and `guided/again`, of those with guidance.
+    `guided/first`, the share of first attempts that are paid, `guided/new_rows` and `guided/new_successes`.
   Raises:
     ValueError: a size that does not fit, or a task that is no world.
   """
@@ -82,10 +82,10 @@ def guided_episodes(
     batch, new = inject.retry(
         first, again, group_size=group_size, num_retried=num_retried, kept_rows=kept_rows
     )
-    paid = (batch['rewards'] > 0).astype(jnp.float32)
+    paid = batch['rewards'] > 0
     told = {
-        'guided/first': (first['rewards'] > 0).astype(jnp.float32),
-        'guided/again': jnp.where(new, paid, jnp.nan),
+        'guided/first': first['rewards'] > 0,
+        'guided/new_rows': new, 'guided/new_successes': new & paid,
     }
     return {**batch, 'injected': new, **told}, {'task': drawn, 'step': world['step'] + 1}
 

@@ -17,6 +17,7 @@ from rlx.envs.worlds.counsel import counsel
 from rlx.envs.worlds.craft import craft
 from rlx.envs.worlds.desk import desk
 from rlx.envs.worlds.errand import errand
+from rlx.envs.worlds.foreseen import foreseen
 from rlx.envs.worlds.lane import lane
 from rlx.envs.worlds.library import library
 from rlx.envs.worlds.manners import manners
@@ -45,6 +46,9 @@ WORLDS = {
         situations=3, replies=3, turns=2, one_rule=True, told=0.5, each=0.5, held_out_share=0.3),
     'casebook': lambda: casebook(
         parts=2, letters=3, replies=3, turns=2, one_rule=True, told=0.5, held_out_share=0.3),
+    'foreseen': lambda: foreseen(
+        task=lambda: sokoban(size=3, num_walls=1, num_plans=2, held_out_share=0.2), action_tokens=1,
+        bonus=0.5),
     'attempts': lambda: attempts(
         task=lambda: sorting(length=2, held_out_share=0.2), num_attempts=2, stop_when_right=False,
         early=0.5, bonus=2.0),
