@@ -8,10 +8,15 @@ frozen, and meets a rule that it does not know; its playbook is empty at first. 
 and is told only how many it met right. The groups' better episodes say which lessons to add, to change and
 to delete; in the paper a language model reads them, and writes in words.
 
+On three of five seeds the playbook comes to be right; on the two others three quarters of situations are met
+right, and it was not found out why.
+
 Paper: https://arxiv.org/abs/2510.08191
 
-Result: not run yet; of one seed, behind 600 steps of school and with 64 episodes a step, no held-out episode
-had succeeded before and all did 20 steps later, with four lessons.
+Result: it shows in part. Mean of the last 3 eval/held_out/accuracy after 390 train steps, median of 5 seeds
+(worst): 1 (0.3), 'no lessons' 0 (0), 'random lessons' 0 (0). Claimed, and got (95 % interval over seeds):
+above 'no lessons' by 0.3, got 0.7333 (0.32 to 0.9733); above 'random lessons' by 0.3, got 0.7467 (0.2333 to
+1), the seeds leave it open. 296 CPU-s on 2 cores of a CPU; `rlx reproduce agents/playbook_training_free`.
 """
 
 from ml_collections import ConfigDict
