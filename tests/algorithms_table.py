@@ -44,6 +44,7 @@ from rlx.algorithms.mapo import mapo
 from rlx.algorithms.modpo import modpo
 from rlx.algorithms.mssr import mssr
 from rlx.algorithms.nlpo import nlpo
+from rlx.algorithms.openclaw import openclaw
 from rlx.algorithms.pav import pav
 from rlx.algorithms.pointwise import pointwise
 from rlx.algorithms.policy_gradient import policy_gradient
@@ -70,6 +71,8 @@ from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Critic, Judge, Scoring, Speaker
 from rlx.envs.seats import SeatReply, SeatTask, told
 from rlx.envs.text import Task, demonstrations
+from rlx.envs.worlds.corrected import corrected
+from rlx.envs.worlds.playbook import playbook
 from rlx.envs.worlds.rooms import rooms
 from rlx.losses import comparisons, corrections, policy, preference, ratios, regularizers, weights
 from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
@@ -131,6 +134,15 @@ WORLD_POLICY = Speaker(
 WORLD_CRITIC = Critic(head=TokenHead(WALKER), scoring=SCORING)
 
 
+# Two situations in a row, each with a reply that the user wants, and says where another was given.
+USER = corrected(task=lambda: playbook(
+    situations=2, replies=2, turns=2, one_rule=True, told=0.0, each=1.0, held_out_share=0.3))
+SERVANT = LanguageModel(dataclasses.replace(MODEL.shape, vocab_size=USER.vocab_size, context_length=32))
+USER_POLICY = Speaker(
+    model=SERVANT, decoding=dataclasses.replace(DECODING, max_tokens=12), scoring=SCORING
+)
+
+
 def repeat_at_seats():
   """Two seats, each with a digit to repeat; the second hears what the first has said."""
 
@@ -179,6 +191,13 @@ def exploring():
   return tree.explore(
       TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, first_rows=2, rows_per_round=2,
       epsilon=0.5, synonyms=(),
+  )
+
+
+def services():
+  return turns.episodes(
+      USER, USER_POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=16, turn_tokens=1,
+      max_turns=functools.partial(schedules.constant, value=4),
   )
 
 
@@ -458,6 +477,9 @@ ROWS = (
         model=WALKER),
     Row('mapo', lambda: mapo(
         walks(), reward, WORLD_POLICY, no_kl(), **clip, discount=0.9, batch_weight=0.5), model=WALKER),
+    Row('openclaw', lambda: openclaw(
+        services(), reward, USER_POLICY, USER, **clip, reward_weight=1.0, hint_weight=0.5, gap_max=1.0),
+        model=SERVANT),
     Row('istar', lambda: istar(
         walks(), reward, WORLD_POLICY, WORLD_POLICY, no_kl(), **clip, beta=0.1, step_weight=0.1),
         slow=('process',), model=WALKER, rate=0.01),

@@ -14,8 +14,10 @@ from rlx.envs.text import Task
 from rlx.envs.turns import SUCCESS, TurnTask
 from rlx.errors import at_least
 from rlx.evaluation.evaluation import Evaluation
+from rlx.models.networks import Network
+from rlx.rollout import cases, experience
 from rlx.rollout.turns import as_world
-from rlx.types import Models, World
+from rlx.types import Batch, Models, World
 
 _PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 _SHOWN = ('tokens', 'valid', 'action_mask', 'turns', 'prompt_lengths', 'token_rewards', 'understood')
@@ -59,10 +61,13 @@ def sampled_turns(
     num_slots: episodes in the loop at a time.
     turn_tokens: the most tokens of an action.
     max_turns: the most turns of an episode.
+  Returns:
+    The evaluation; its metrics are those of `episodes`, and `entropy`, in nats a token.
   """
   return _played(
       task, policy, transcripts, policy.decoding, problems=problems, num_slots=num_slots,
       turns=Turns(turn_tokens, max_turns),
+      more=lambda models, rows: {'entropy': _entropy(policy, models, rows)},
   )
 
 
@@ -90,9 +95,83 @@ def rewritten_episodes(
   )
 
 
+def experienced_episodes(
+    task: Task, policy: Speaker, transcripts: int, *, problems: int, num_slots: int, turn_tokens: int,
+    max_turns: int,
+) -> Evaluation:
+  """`episodes` with the lessons so far in their prompts, where the stage keeps some.
+
+  Args:
+    task: a world with room for lessons; all else is as for `episodes`.
+    policy: what is examined.
+    transcripts: episodes to be read.
+    problems: held-out problems.
+    num_slots: episodes in the loop at a time.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most turns of an episode.
+  Raises:
+    ConfigError: the world has no room for lessons.
+  """
+  experience.check_lessons(task)
+
+  def prepare(models: Models, world: World, asked: Batch) -> Batch:
+    del models
+    known = experience.MEMORY in world
+    return experience.with_those_of(task, world[experience.MEMORY], asked) if known else asked
+
+  return _played(
+      task, policy, transcripts, policy.decoding.greedy, problems=problems, num_slots=num_slots,
+      turns=Turns(turn_tokens, max_turns), prepare=prepare,
+  )
+
+
+def episodes_with_cases(
+    task: Task, policy: Speaker, case_value: Network, transcripts: int, *, problems: int, num_slots: int,
+    turn_tokens: int, max_turns: int, retrieval: Callable,
+) -> Evaluation:
+  """`episodes` with the best case of the bank in each prompt, where the stage has a bank.
+
+  Args:
+    task: a world with room for a case; all else is as for `episodes`.
+    policy: what is examined.
+    case_value: Q(state, case).
+    transcripts: episodes to be read.
+    problems: held-out problems.
+    num_slots: episodes in the loop at a time.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most turns of an episode.
+    retrieval: as for the rollout.
+  Raises:
+    ConfigError: the world has no room for a case.
+  """
+  cases.check_cases(task)
+
+  def prepare(models: Models, world: World, asked: Batch) -> Batch:
+    if cases.MEMORY not in world:
+      return asked
+    bank = world[cases.MEMORY]
+    return cases.with_case(
+        task, case_value, models['case_value'], bank, asked, retrieval=retrieval,
+        noise=jnp.zeros((problems, bank['paid'].shape[0])), use=jnp.ones(problems, bool),
+    )
+
+  return _played(
+      task, policy, transcripts, policy.decoding.greedy, problems=problems, num_slots=num_slots,
+      turns=Turns(turn_tokens, max_turns), prepare=prepare,
+  )
+
+
+def _entropy(policy: Speaker, models: Models, rows: Batch) -> jax.Array:
+  """[] mean over episodes of the mean entropy of what was said."""
+  _, entropy = policy.score(models['policy'], rows)
+  return jnp.nanmean(jnp.mean(entropy, axis=1, where=rows['action_mask']))
+
+
 def _played(
     task: Task, policy: Speaker, transcripts: int, decoding: Decoding, *, problems: int, num_slots: int,
     turns: Turns, rewriting: Rewriting = WHOLE,
+    more: Callable[[Models, Batch], dict[str, jax.Array]] = lambda models, rows: {},
+    prepare: Callable[[Models, World, Batch], Batch] = lambda models, world, asked: asked,
 ) -> Evaluation:
   at_least(1, problems=problems, max_turns=turns.max_turns)
   at_least(0, num_slots=num_slots)
@@ -100,9 +179,8 @@ def _played(
   engine.check(world_of, policy.decoding, turns, rewriting)
 
   def ask(models: Models, world: World):
-    del world
     problem_key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED))
-    asked = world_of.sample(problem_key, problems, True)
+    asked = prepare(models, world, world_of.sample(problem_key, problems, True))
     rows = engine.sample(
         models['policy'], policy.model, world_of, asked, world_key, group_size=1,
         decoding=decoding, turns=turns, num_slots=num_slots, world_key=world_key, rewriting=rewriting,
@@ -119,6 +197,7 @@ def _played(
         'truncated_fraction': first['truncated'].mean(dtype=jnp.float32),
         **({'rows': first['turns/rows'].mean()} if rewriting.rows > 1 else {}),
         **told,
+        **more(models, rows),
     }
     shown = {name: rows[name][:transcripts] for name in _SHOWN}
     return metrics, {**shown, 'solved': rows[f'episode/{SUCCESS}'][:transcripts] == 1}

@@ -1,5 +1,9 @@
 """The reward of a run whose rollout has it already: that of the world in which its episodes were."""
 
+import jax
+import jax.numpy as jnp
+
+from rlx.errors import between
 from rlx.types import Annotate, Batch, Key, Models
 
 
@@ -14,5 +18,20 @@ def of_world() -> Annotate:
           "rollout.name='turns.episodes', or another reward, such as 'verifier'"
       )
     return batch
+
+  return reward
+
+
+def of_chance(*, share: float) -> Annotate:
+  """1 for a share of the rows, whatever they say: what a control learns from, whose rewards mean nothing.
+
+  Args:
+    share: of the rows, in [0, 1].
+  """
+  between(0, 1, share=share)
+
+  def reward(models: Models, batch: Batch, key: Key) -> Batch:
+    del models
+    return {**batch, 'rewards': jax.random.bernoulli(key, share, batch['groups'].shape).astype(jnp.float32)}
 
   return reward

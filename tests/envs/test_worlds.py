@@ -12,13 +12,16 @@ from rlx.envs.conformance import check_turn_task
 from rlx.envs.sorting import sorting
 from rlx.envs.turns import one_turn
 from rlx.envs.worlds.attempts import attempts
+from rlx.envs.worlds.casebook import casebook
 from rlx.envs.worlds.counsel import counsel
 from rlx.envs.worlds.craft import craft
 from rlx.envs.worlds.desk import desk
 from rlx.envs.worlds.errand import errand
+from rlx.envs.worlds.foreseen import foreseen
 from rlx.envs.worlds.lane import lane
 from rlx.envs.worlds.library import library
 from rlx.envs.worlds.manners import manners
+from rlx.envs.worlds.playbook import playbook
 from rlx.envs.worlds.questions import questions
 from rlx.envs.worlds.repair import repair
 from rlx.envs.worlds.rooms import rooms
@@ -39,6 +42,13 @@ WORLDS = {
     'counsel': lambda: counsel(moods=4, needs=3, replies=3, patience=0.5, held_out_share=0.3),
     'repair': lambda: repair(operations=2, modulus=5, tests=3, held_out_share=0.3),
     'lane': lambda: lane(lanes=2, length=6, sight=2, stride=2, cost=0.02, held_out_share=0.3),
+    'playbook': lambda: playbook(
+        situations=3, replies=3, turns=2, one_rule=True, told=0.5, each=0.5, held_out_share=0.3),
+    'casebook': lambda: casebook(
+        parts=2, letters=3, replies=3, turns=2, one_rule=True, told=0.5, held_out_share=0.3),
+    'foreseen': lambda: foreseen(
+        task=lambda: sokoban(size=3, num_walls=1, num_plans=2, held_out_share=0.2), action_tokens=1,
+        bonus=0.5),
     'attempts': lambda: attempts(
         task=lambda: sorting(length=2, held_out_share=0.2), num_attempts=2, stop_when_right=False,
         early=0.5, bonus=2.0),
