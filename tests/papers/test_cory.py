@@ -12,7 +12,7 @@ from rlx.envs.seat_conformance import check_seat_task
 from rlx.envs.worlds.pioneer import pioneer
 from rlx.rollout import roles
 
-TEXT = functools.partial(ciphers, modulus=7, letters=2, used=(0, 1))
+TEXT = functools.partial(ciphers, modulus=7, letters=2, domains=('ab',))
 
 
 def rewards_of(answers, *, shared):

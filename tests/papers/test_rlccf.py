@@ -13,7 +13,7 @@ from rlx.rewards import labelfree
 from rlx.rewards.crowd import agreed
 from rlx.rewards.labelfree import majority
 
-TASK = ciphers(modulus=7, letters=3, used=(0, 1, 2))
+TASK = ciphers(modulus=7, letters=3, domains=('abc',))
 DECODING = Decoding(
     max_tokens=2, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(1,), pad_id=0
 )

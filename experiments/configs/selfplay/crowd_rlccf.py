@@ -2,10 +2,11 @@
 
     rlx --config=selfplay/crowd_rlccf --workdir=runs/rlccf
 
-A letter stands for a permutation of digits, and each member has seen four of six of them, in supervised rows;
-a chain of two letters may need one that it never saw. Then nobody sees a solution any more: samples of all
-members vote, each vote weighted by how much its member agrees with itself on the problem, and what wins is
-rewarded. What is read is the share of right samples on held-out problems of all six.
+A letter stands for a permutation of digits. There are three domains, of two letters each, and in the rows
+that a member is shown first one of them, another for each member, is ten times rarer than the other two. Then
+nobody sees a solution any more: samples of all members vote, each vote weighted by how much its member agrees
+with itself on the problem, and what wins is rewarded. What is read is the share of right samples on held-out
+problems of all domains.
 
 Paper: https://arxiv.org/abs/2508.12338
 
@@ -18,33 +19,34 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final, mean, reaches, rise
 from rlx.experiments.configs.quickstart import arithmetic
 
-KNOWN = {'one': (0, 1, 2, 3), 'two': (2, 3, 4, 5), 'three': (4, 5, 0, 1)}  # letters of a member's first rows
+AB, CD, EF = DOMAINS = ('ab', 'cd', 'ef')
+KNOWN = {'one': (AB, CD), 'two': (CD, EF), 'three': (EF, AB)}  # domains of most of a member's first rows
 NAMES = {name: name for name in KNOWN}
 ALONE = {
     'name': 'by_name',
     **{name: {'name': 'labelfree.majority', 'names': {'policy': name}, 'answer_tokens': 0} for name in KNOWN},
 }
-SHOWN = 160  # steps of the supervised stage
+SHOWN = 80  # steps of the supervised stage
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
-  config = arithmetic.get_config('', steps=SHOWN)
-  config.task = _letters((0, 1, 2, 3, 4, 5))
+  config = arithmetic.get_config('', steps=2 * SHOWN)
+  config.task = _ciphers(DOMAINS)
   member = {**config.models.policy, 'num_layers': 1, 'width': 48, 'mlp_size': 96, 'context_length': 8}
   same = {'name': 'copy', 'names': {'of': 'one'}}  # all begin alike; what they are shown first is their own
   config.models = ConfigDict({'one': member, 'two': same, 'three': same})
   config.decoding.max_tokens = 3
   config.rollout = {
-      'name': 'crowd.same_problems', 'names': {**NAMES}, 'batch_size': 80, 'group_size': 8, 'num_slots': 0
+      'name': 'crowd.same_problems', 'names': {**NAMES}, 'batch_size': 128, 'group_size': 8, 'num_slots': 0
   }
   config.reward = {
       'name': 'crowd.agreed', 'names': {**NAMES}, 'answer_tokens': 0,
       'weigh': {'name': 'labelfree.self_consistency'},
   }
   config.updates.microbatches = 1
-  config.optimizer.update(learning_rate=2e-3, decay_steps=0)
+  config.optimizer.update(learning_rate=5e-4, decay_steps=0)
   shown = {**config.optimizer.to_dict(), 'learning_rate': 3e-3}
   config.sft = {
       'steps': SHOWN,
@@ -53,8 +55,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'decoding': config.decoding.to_dict(),
       'rollout': {
           'name': 'each',
-          **{name: {'name': 'solutions', 'names': {'policy': name}, 'task': _letters(used), 'batch_size': 64}
-             for name, used in KNOWN.items()},
+          **{name: _shown(name, known) for name, known in KNOWN.items()},
       },
       'learners': _learners({'name': 'sft'}, config.updates, shown),
   }
@@ -92,8 +93,14 @@ def claim() -> Claim:
   )
 
 
-def _letters(used: tuple[int, ...]) -> dict:
-  return {'name': 'envs.ciphers.ciphers', 'modulus': 7, 'letters': 6, 'used': used}
+def _ciphers(domains: tuple[str, ...]) -> dict:
+  return {'name': 'envs.ciphers.ciphers', 'modulus': 7, 'letters': 6, 'domains': domains}
+
+
+def _shown(name: str, known: tuple[str, ...]) -> dict:
+  """Solutions for a member, most of them of the domains that it is to know."""
+  task = _ciphers(10 * known + DOMAINS)
+  return {'name': 'solutions', 'names': {'policy': name}, 'task': task, 'batch_size': 64}
 
 
 def _learners(algorithm: dict, updates, optimizer: dict) -> dict:

@@ -18,7 +18,7 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.quickstart import arithmetic
 
-TEXT = {'name': 'envs.ciphers.ciphers', 'modulus': 7, 'letters': 6, 'used': (0, 1, 2, 3, 4, 5)}
+TEXT = {'name': 'envs.ciphers.ciphers', 'modulus': 7, 'letters': 6, 'domains': ('ab', 'cd', 'ef')}
 SEATS = {'one': 'pioneer', 'two': 'observer'}  # learner -> the seat at which it sits first
 COEF = 0.05  # of the KL
 EPISODES, STEPS = 96, 160  # of a batch; train steps
@@ -29,7 +29,7 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False, alone=False)
   config = arithmetic.get_config('', steps=STEPS)
   config.task = {'name': 'worlds.pioneer.pioneer', 'task': {**TEXT}, 'shared': 1.0}
-  base = {**config.models.policy, 'num_layers': 1, 'width': 48, 'mlp_size': 96, 'context_length': 12}
+  base = {**config.models.policy, 'num_layers': 1, 'width': 48, 'mlp_size': 96, 'context_length': 16}
   copy = {'name': 'copy', 'names': {'of': 'base'}}
   config.models = ConfigDict({'base': base, 'one': copy, 'two': copy})
   config.slow = {'base': 'base'}
