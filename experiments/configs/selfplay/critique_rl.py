@@ -20,7 +20,7 @@ from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 from rlx.experiments.configs.selfplay import kuhn_magnet
 
-STEPS = 200  # of each of the critic's stages
+DRILLED, STEPS = 250, 500  # of the actor, and of each of the critic's stages
 TALK = {'turn_tokens': 1, 'max_turns': 3}
 SPEAKERS = {'actor': 'actor', 'critic': 'policy'}
 
@@ -43,11 +43,11 @@ def get_config(arg: str = '') -> ConfigDict:
       'learnt': ('critic',),
   }
   config.algorithm = {**arithmetic.GRPO, 'kl': {'name': 'kl_in_loss', 'coef': 0.02}}
-  config.optimizer.update(learning_rate=2e-3, decay_steps=0)
+  config.optimizer.update(learning_rate=1e-3, decay_steps=0)
   learns = {'updates': config.updates.to_dict(), 'optimizer': config.optimizer.to_dict()}
   stage = {'stop': ConfigDict(), 'decoding': config.decoding.to_dict()}
   config.drill = {
-      **stage, **learns, 'steps': STEPS, 'trained': ('actor',), 'slow': ConfigDict(),
+      **stage, **learns, 'steps': DRILLED, 'trained': ('actor',), 'slow': ConfigDict(),
       'task': config.task.to_dict(),
       'rollout': {
           'name': 'seats.shown', 'names': dict.fromkeys(SPEAKERS, 'actor'), 'episodes': 96,
@@ -62,10 +62,10 @@ def get_config(arg: str = '') -> ConfigDict:
       'reward': {'name': 'of_world'}, 'algorithm': {**arithmetic.GRPO},
   }
   config.evals = {
-      'critic': {'name': 'seats.episodes', 'names': {**SPEAKERS}, 'every': 50, 'problems': 512, **TALK}
+      'critic': {'name': 'seats.episodes', 'names': {**SPEAKERS}, 'every': 125, 'problems': 512, **TALK}
   }
   config.log.update(headline='eval/critic/judged', steps_per_dispatch=25)
-  config.checkpoint.every = STEPS
+  config.checkpoint.every = DRILLED
   if arg.smoke:
     _shrink(config)
   return config
