@@ -76,6 +76,11 @@ def mean(metric: str, *, last: int = 0, lower: bool = False) -> Reading:
   return Reading(metric, how, lambda at, values: values[:, -last:].mean(axis=1), lower)
 
 
+def rise(metric: str) -> Reading:
+  """The last value less the first one."""
+  return Reading(metric, 'rise of', lambda at, values: values[:, -1] - values[:, 0])
+
+
 def until(metric: str, at_least: float) -> Reading:
   """What of the budget is spent when the metric first is `at_least` so much; all of it where it never is."""
 

@@ -140,6 +140,12 @@ def self_consistency(said: jax.Array, groups: jax.Array, agents: jax.Array) -> j
   return most / votes(own, once)
 
 
+def alike(said: jax.Array, groups: jax.Array, agents: jax.Array) -> jax.Array:
+  """[B] float32: 1 for each vote, whoever casts it; arguments as for `self_consistency`."""
+  chex.assert_equal_shape([said, groups, agents])
+  return jnp.ones(said.shape, jnp.float32)
+
+
 def self_certainty(logits: jax.Array, mask: jax.Array) -> jax.Array:
   """[B] float32: how far a row's distributions are from saying anything at all, mean_t KL(U || π_t) in nats.
 
