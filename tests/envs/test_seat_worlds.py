@@ -204,6 +204,7 @@ def test_advice_that_is_not_heard_changes_nothing(heard):
   assert said == ['l' * 12, 't' * 12] if heard else said[0] == said[1] and len(set(said[0])) > 2
 
 
+@pytest.mark.slow
 def test_an_exchange_pays_both_for_the_answer_and_messages_cost():
   world = exchange(cost=0.05, wordy=0.0, **TALK)
   _, rows = shown(world, max_turns=2, turn_tokens=7)
@@ -220,16 +221,16 @@ def test_an_exchange_pays_both_for_the_answer_and_messages_cost():
 
 def test_pages_cost_the_planner_and_are_as_reliable_as_they_are_said_to_be():
   world = archive(cost=0.1, **PAGES)
-  problems = world.sample(jax.random.key(0), 2000, False)
-  states, act = jax.vmap(world.start)(problems), jax.vmap(world.act, in_axes=(0, None, None, 0))
+  problems = jax.jit(world.sample, static_argnums=(1, 2))(jax.random.key(0), 2000, False)
+  states, act = jax.vmap(world.start)(problems), jax.jit(jax.vmap(world.act, in_axes=(0, 0, None, 0)))
   keys = jax.random.split(jax.random.key(1), 2000)
-  planned = act(states, jnp.asarray([*world.encode('y'), 0]), jnp.int32(1), keys)
+  planned = act(states, jnp.tile(jnp.asarray([*world.encode('y'), 0]), (2000, 1)), jnp.int32(1), keys)
   assert planned.lengths.tolist() == [[0, 3]] * 2000 and not planned.ended.any()
   np.testing.assert_allclose(planned.rewards, [[-0.3, 0]] * 2000, rtol=1e-6)
   right = planned.state['pages'] == problems['meant'][:, None]
   assert 0.57 < right.mean() < 0.63
-  answers = jax.vmap(world.expert)(planned.state, keys)[0]
-  done = jax.vmap(world.act, in_axes=(0, 0, None, 0))(planned.state, answers, jnp.int32(1), keys)
+  answers = jax.jit(jax.vmap(world.expert))(planned.state, keys)[0]
+  done = act(planned.state, answers, jnp.int32(1), keys)
   settled = np.asarray(problems['letter'] < 2)
   assert done.ended.all() and np.asarray(done.rewards)[settled].all()
   # Two of three, or of three different ones the first: .6^3 + 3 .6^2 .4 + .6 .4^2 (2/3).

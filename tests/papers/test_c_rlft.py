@@ -31,6 +31,7 @@ def test_the_careless_one_never_carries_and_the_mark_tells_who_answers():
   assert len(seen['e']) < 0.2 * 0.9 * 900 and len(seen['c']) > 200, 'who has answered few problems'
 
 
+@pytest.mark.slow
 def test_problems_that_are_held_out_ask_for_the_expert_and_the_task_conforms():
   task = qualities.careless_sums(marks='ec', **NUMBERS)
   held_out = task.sample(jax.random.key(1), 64, True)

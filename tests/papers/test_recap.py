@@ -143,6 +143,7 @@ def trained(temperature, steps=60):
   return tuple(map(np.asarray, found))
 
 
+@pytest.mark.slow
 def test_less_is_forgotten_than_under_fixed_weights_and_the_weights_move_as_designed():
   """Five seeds, 60 steps: the least chance of the right answer to an old prompt, and the mean of new ones.
 

@@ -57,7 +57,7 @@ CONTEXTS = {
     'summary': contexts.summary(WORLD, rows=ROWS, marker='>', tokens=3),
 }
 in_contexts = pytest.mark.parametrize('name', [
-    pytest.param(name, marks=pytest.mark.slow if name.startswith('without') else ()) for name in CONTEXTS
+    pytest.param(name, marks=() if name == 'summary' else pytest.mark.slow) for name in CONTEXTS
 ])
 
 

@@ -95,6 +95,7 @@ def resampled(rollout):
   return kept.resampled_on_correct(rollout, group_size=4, kept_rows=2, kind_min=1, success=0.5)
 
 
+@pytest.mark.slow
 def test_real_episodes_of_chance_go_through():
   whole, half = walked(kept.without_void_turns), walked(resampled)
   check(whole)
