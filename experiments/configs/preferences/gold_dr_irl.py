@@ -10,7 +10,11 @@ makes it SGD with momentum: as it is, it would make steps of rare categories as 
 
 Paper: https://arxiv.org/abs/2503.18991
 
-Result: not run yet.
+Result: it shows. Final eval/categories/tail after 1800 train steps, median of 10 seeds (worst): 1.576
+(1.307), 'GRPO' 1.51 (1.265). Claimed, and got (95 % interval over seeds): above 'GRPO', got 0.0589 (0.03845
+to 0.07893); mean over the run of eval/categories/tail: above 'GRPO' by 0.02, got 0.06091 (0.04995 to
+0.06992); final eval/categories/head: above 'GRPO' by -0.02, got 0.01188 (-0.002408 to 0.02802). 71 CPU-s on 2
+cores of a CPU; `rlx reproduce preferences/gold_dr_irl`.
 """
 
 from ml_collections import ConfigDict
