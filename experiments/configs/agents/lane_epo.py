@@ -8,7 +8,8 @@ can lead it away from there. Success is that of episodes as the policy draws the
 
 The band does what it is for beside the same bonus without it: entropy swings less, more episodes succeed. A
 bonus that is smaller does better than both, and none does best, for on this road nothing has to be explored;
-what EPO is worth where a bonus is needed was not tried.
+what EPO is worth where a bonus is needed was not tried. How much entropy swings is read behind imitation;
+the first reading had imitation in it, and there it was the other way round.
 
 Paper: https://arxiv.org/abs/2509.22576
 

@@ -5,8 +5,9 @@
 
 Answers have to pass 16 checks, each of which most of them pass. The critic first learns from answers of the
 reference (`finding`); in the main stage it goes on beside the policy. With `exhaustive` the validator is
-asked of all 16, for a sixteenth of the answers: as many calls in each step, and in all. With all 16 of every answer, sixteen times the calls, about as many
-answers pass in the end; what the critic learns beside the policy adds little to what it had learnt before.
+asked of all 16, for a sixteenth of the answers: as many calls in each step, and in all. With all 16 of every
+answer, sixteen times the calls, about as many answers pass in the end; what the critic learns beside the
+policy adds little to what it had learnt before.
 
 Paper: https://arxiv.org/abs/2511.01758
 
