@@ -51,7 +51,8 @@ def reward(models, batch, key):
   in_group = lambda x: jax.ops.segment_sum(x, batch['groups'], num_segments=len(x))[batch['groups']]
   counts = {'successes': in_group(right) / COLUMNS, 'attempts': in_group(jnp.ones(len(right)))}
   counts['success_rates'] = counts['successes'] / counts['attempts']
-  return {**batch, **counts, 'rewards': right / COLUMNS}
+  shown = {'similarities': right / COLUMNS, 'gaps': 1 - right / COLUMNS}  # the demonstration is all threes
+  return {**batch, **counts, **shown, 'rewards': right / COLUMNS}
 
 
 def score(params, batch):
@@ -229,6 +230,7 @@ def test_a_part_that_asks_for_too_much_is_told():
 
 ALL = {
     'dr_grpo': dict(CLIP, length=COLUMNS),
+    'grpo_s': dict(CLIP, deviation_max=0.1),
     'rloo': {},
     'lite_ppo': CLIP,
     'reinforce_plus_plus': CLIP,
