@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from rlx.models.networks import Network
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
+from rlx.unscored import scored_rows
 
 
 def memento(rollout: Rollout, reward: Annotate, case_value: Network) -> Algorithm:
@@ -26,12 +27,13 @@ def memento(rollout: Rollout, reward: Annotate, case_value: Network) -> Algorith
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del models, key
-    used = batch['case_used'].astype(jnp.float32)
+    used = (batch['case_used'] & scored_rows(batch)).astype(jnp.float32)
     return {**batch, 'weights': used * used.shape[0] / jnp.maximum(used.sum(), 1)}  # a mean over rows
 
   def loss(models: Models, batch: Batch, key: Key):
     del key
-    odds, paid = case_value.apply(models['case_value'], batch['case_features']), batch['rewards']
+    odds = case_value.apply(models['case_value'], batch['case_features'])
+    paid = jnp.nan_to_num(batch['rewards'])  # where there is none, the weight is 0
     value = jnp.mean(batch['weights'] * (jax.nn.softplus(odds) - paid * odds))
     return value, {'loss/cases': value, 'cases/expected': jnp.mean(jax.nn.sigmoid(odds))}
 

@@ -22,24 +22,28 @@ def init_cases(*, num_cases: int, num_parts: int, plan_turns: int) -> World:
   }
 
 
-def write_cases(bank: World, parts: jax.Array, plans: jax.Array, paid: jax.Array) -> World:
-  """The bank with B more cases, in the places of the oldest.
+def write_cases(
+    bank: World, parts: jax.Array, plans: jax.Array, paid: jax.Array, scored: jax.Array
+) -> World:
+  """The bank with up to B more cases, in the places of the oldest.
 
   Args:
     bank: of `init_cases`.
     parts: [B, P] of their states.
     plans: [B, K] what was done.
     paid: [B] float32 what came of it.
+    scored: [B] bool, False where that is not known: such an episode is no case.
   Raises:
     ValueError: the bank has less than B places.
   """
   num_cases, num = bank['paid'].shape[0], paid.shape[0]
   if num > num_cases:
     raise ValueError(f'a bank of {num_cases} cases cannot take {num} at once; num_cases must be as many')
-  place = (bank['written'] + jnp.arange(num)) % num_cases
+  place = jnp.where(scored, (bank['written'] + jnp.cumsum(scored) - 1) % num_cases, num_cases)
+  put = lambda name, new: bank[name].at[place].set(new, mode='drop')
   return {
-      'parts': bank['parts'].at[place].set(parts), 'plans': bank['plans'].at[place].set(plans),
-      'paid': bank['paid'].at[place].set(paid), 'written': bank['written'] + num,
+      'parts': put('parts', parts), 'plans': put('plans', plans), 'paid': put('paid', paid),
+      'written': bank['written'] + jnp.sum(scored, dtype=jnp.int32),
   }
 
 

@@ -17,6 +17,7 @@ from rlx.errors import ConfigError, between
 from rlx.models.networks import Network
 from rlx.rollout.turns import Horizon, episodes
 from rlx.types import Batch, Key, Models, StatefulRollout, World
+from rlx.unscored import scored_rows
 
 MEMORY = 'cases'  # its name in the world of a stage
 
@@ -79,7 +80,8 @@ def episodes_with_cases(
     return {**batch, 'cases/paid': paid, 'cases/known': known}, {**after, MEMORY: bank}
 
   def observe(world: World, batch: Batch) -> World:
-    bank = cases.write_cases(world[MEMORY], batch['parts'], task.plans_of(batch), batch['rewards'])
+    plans, scored = task.plans_of(batch), scored_rows(batch)
+    bank = cases.write_cases(world[MEMORY], batch['parts'], plans, batch['rewards'], scored)
     return {**world, MEMORY: bank}
 
   return StatefulRollout(begin=begin, draw=draw, data=None, observe=observe)

@@ -26,7 +26,7 @@ def bank():
   empty = cases.init_cases(num_cases=4, num_parts=3, plan_turns=2)
   parts = jnp.array([[1, 2, 3], [0, 1, 1], [0, 2, 3]])
   plans = jnp.array([[0, 1], [2, 2], [1, 1]])
-  return cases.write_cases(empty, parts, plans, jnp.array([1.0, 1.0, 0.0]))
+  return cases.write_cases(empty, parts, plans, jnp.array([1.0, 1.0, 0.0]), jnp.ones(3, bool))
 
 
 TASK = {'parts': jnp.array([[0, 2, 3]]), 'prompts': jnp.zeros((1, 9), jnp.int32)}
@@ -69,7 +69,7 @@ def test_the_bank_keeps_the_newest_and_knows_how_many_it_has():
   full = bank()
   np.testing.assert_array_equal(cases.known_cases(full), [True, True, True, False])
   one = lambda *x: jnp.array([x, x])
-  after = cases.write_cases(full, one(3, 3, 3), one(0, 0), jnp.array([0.5, 0.25]))
+  after = cases.write_cases(full, one(3, 3, 3), one(0, 0), jnp.array([0.5, 0.25]), jnp.ones(2, bool))
   np.testing.assert_array_equal(after['paid'], [0.25, 1.0, 0.0, 0.5])
   np.testing.assert_array_equal(after['parts'][0], [3, 3, 3])
   assert cases.known_cases(after).all()
@@ -79,3 +79,26 @@ def test_what_was_done_is_read_off_the_episode():
   tokens = jnp.asarray(WORLD.encode('_____>abcv.b.w'))[None]  # v, something else, w
   mask = (jnp.arange(14) == 9) | (jnp.arange(14) == 11) | (jnp.arange(14) == 13)
   np.testing.assert_array_equal(WORLD.plans_of({'tokens': tokens, 'action_mask': mask[None]}), [[1, 2]])
+
+
+def test_an_episode_of_which_nobody_knows_what_it_came_to_is_no_case_and_teaches_nothing():
+  full, nobody = bank(), jnp.array([False, True])
+  one = lambda *x: jnp.array([x, x])
+  after = cases.write_cases(full, one(3, 3, 3), one(0, 0), jnp.array([jnp.nan, 0.25]), nobody)
+  np.testing.assert_array_equal(after['paid'], full['paid'].at[3].set(0.25))
+  assert after['written'] == full['written'] + 1
+
+  def slope(rewards):
+    rows = len(rewards)
+    batch = {
+        'case_features': jnp.array([[1.0, 0, 0, 1], [0, 1, 1, 1], [1, 1, 1, 0]])[:rows],
+        'case_used': jnp.ones(rows, bool), 'rewards': jnp.array(rewards),
+    }
+    algorithm = memento(lambda *_: None, lambda models, batch, key: batch, VALUE)
+    batch = algorithm.advantage({}, batch, None)
+    # A mean over rows: of three, one of which counts for nothing, as of the two.
+    return jax.grad(lambda params: algorithm.loss({'case_value': params}, batch, None)[0])(LEARNT)
+
+  jax.tree.map(
+      lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6), slope([1.0, 0.0, jnp.nan]), slope([1.0, 0.0])
+  )
