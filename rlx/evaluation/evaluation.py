@@ -16,7 +16,7 @@ class Evaluation:
       by name, such as `models['policy']`; `world` is that of the stage.
     read: `arrays -> (metrics, transcripts)`, on the host, where Python may be called. Metrics have short
       names, such as `accuracy`. A transcript has `prompt`, `completion`, `solution` (what was expected, or
-      '') and `correct`.
+      ''), and `correct` where something can be.
   """
 
   ask: Callable[[Models, World], Any]

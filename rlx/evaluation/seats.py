@@ -7,10 +7,12 @@ from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from rlx.engine import seats as engine
 from rlx.engine.speaker import Speaker
 from rlx.engine.turns import Turns
+from rlx.envs.seats import SUCCESS, SeatTask
 from rlx.envs.text import Task
 from rlx.errors import ConfigError, at_least
 from rlx.evaluation.evaluation import Evaluation
@@ -19,16 +21,19 @@ from rlx.types import Batch, Models, World
 
 PLAYER = 'player'
 _PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
+_SHOWN = ('tokens', 'valid', 'action_mask', 'turns', 'prompt_lengths', 'token_rewards', 'understood')
 
 
 def episodes(
-    task: Task, speakers: Mapping[str, Speaker], *, problems: int, turn_tokens: int, max_turns: int
+    task: Task, speakers: Mapping[str, Speaker], transcripts: int, *, problems: int, turn_tokens: int,
+    max_turns: int,
 ) -> Evaluation:
   """An episode of each of some held-out problems.
 
   Args:
     task: the world.
     speakers: seat -> who sits there, by `names`.
+    transcripts: how many episodes are handed back to be read, as `replay` writes them.
     problems: how many.
     turn_tokens: the most tokens of an action.
     max_turns: the most actions of an episode, of all seats together.
@@ -50,12 +55,61 @@ def episodes(
         engine.seen(models, world_of), speakers, world_of, world_of.sample(problem_key, problems, True), key,
         group_size=1, turns=turns, world_key=world_key,
     )
-    return described(rows)
+    shown = {seat: {name: x[name][:transcripts] for name in _SHOWN} for seat, x in rows.items()}
+    first, success = rows[world_of.seats[0]], f'episode/{SUCCESS}'
+    # Nobody is right or wrong in a world that knows no success.
+    solved = {'correct': first[success][:transcripts] == 1} if success in first else {}
+    return described(rows), (shown, solved)
 
   def read(answer):
-    return {name: float(x) for name, x in answer.items()}, []
+    metrics, (shown, solved) = jax.tree.map(np.asarray, answer)
+    games = [
+        {seat: {name: x[i] for name, x in rows.items()} for seat, rows in shown.items()}
+        for i in range(min(transcripts, problems))
+    ]
+    told = [
+        {'prompt': dealt(world_of, game), 'completion': replay(world_of, game), 'solution': ''}
+        | {name: bool(x[i]) for name, x in solved.items()}
+        for i, game in enumerate(games)
+    ]
+    return {name: float(x) for name, x in metrics.items()}, told
 
   return Evaluation(ask=ask, read=read)
+
+
+def dealt(task: SeatTask, game: Mapping[str, Mapping[str, np.ndarray]]) -> str:
+  """What each seat is told before anyone speaks, a line for each; arguments as for `replay`."""
+  prompt = lambda row: task.decode(row['tokens'][: row['prompt_lengths']])
+  return '\n'.join(f'{seat}: {prompt(game[seat])}' for seat in task.seats)
+
+
+def replay(task: SeatTask, game: Mapping[str, Mapping[str, np.ndarray]]) -> str:
+  """An episode as text: what each seat read (`<`) and said (`>`), a line for each, in the order of speaking.
+
+  Args:
+    task: the world; decodes.
+    game: seat -> columns of its row of `engine.seats.sample`, on the host.
+  """
+  width = max(map(len, task.seats))
+  lines, spoken = [], dict.fromkeys(task.seats, 0)
+  for place in range(sum(_num_actions(row) for row in game.values())):
+    seat = task.seats[task.order[place % len(task.order)]]
+    row, turn = game[seat], spoken[seat]
+    said, behind = row['action_mask'], np.arange(len(row['valid'])) >= row['prompt_lengths']
+    read = task.decode(row['tokens'][behind & row['valid'] & ~said & (row['turns'] == turn - 1)])
+    here = said & (row['turns'] == turn)
+    reward = float(row['token_rewards'][here].sum())
+    lines += [f'{seat:>{width}} < {read}'] if read else []
+    lines.append(
+        f'{seat:>{width}} > {task.decode(row["tokens"][here])}' + (f'  [{reward:+g}]' if reward else '')
+        + ('' if row['understood'][here].any() else '  (not understood)')
+    )
+    spoken[seat] += 1
+  return '\n'.join(lines)
+
+
+def _num_actions(row: Mapping[str, np.ndarray]) -> int:
+  return int(row['turns'].max(where=row['action_mask'], initial=-1)) + 1
 
 
 def described(rows: Mapping[str, Batch]) -> dict[str, jax.Array]:

@@ -102,9 +102,7 @@ def write_report(workdir: Path) -> pathlib.Path:
       curve=_base64(write_curve(workdir).read_bytes()),
       panels=[(name, _base64(svg)) for name, svg in curves.write_panels(rows, story.metric)],
       pairs=_pairs(story.transcripts_before, story.transcripts_after),
-      right=[(sum(bool(x['correct']) for x in side), len(side)) for side in (
-          story.transcripts_before, story.transcripts_after
-      )],
+      right=_right(story.transcripts_before, story.transcripts_after),
       samples=_samples(workdir),
       command=command,
       environment=list(configs.flat(environment)),
@@ -217,6 +215,13 @@ def _pairs(before: Sequence[Mapping], after: Sequence[Mapping]) -> list[dict[str
   return [
       {'prompt': prompt, 'solution': expected(pair), 'sides': pair} for (prompt, _), pair in sides.items()
   ]
+
+
+def _right(*sides: Sequence[Mapping]) -> list[tuple[int, int]]:
+  """How many transcripts of each side are right, and of how many; empty where none can be, as in games."""
+  if not all('correct' in x for side in sides for x in side):
+    return []
+  return [(sum(bool(x['correct']) for x in side), len(side)) for side in sides]
 
 
 def _numbered(transcripts: Iterable[Mapping]) -> Iterable[tuple[tuple[str, int], Mapping]]:

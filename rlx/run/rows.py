@@ -7,6 +7,7 @@ import numpy as np
 
 from rlx.evaluation.turns import transcript
 from rlx.learners import without_rests
+from rlx.rollout.seats import as_table
 from rlx.run.stages import Run
 from rlx.run.writers import summarise_population
 from rlx.types import Batch
@@ -27,7 +28,8 @@ def of_metrics(metrics: Mapping, population: int) -> list[dict[str, float]]:
 
 def read_batch(run: Run, batch: Batch, extra: Mapping[str, list]) -> list[dict]:
   """Rows of a batch as text: prompt, completion, reward, advantage, every column named `area/what`, and what
-  reward functions logged for the row. The completion of an episode is what was said in it, turn by turn."""
+  reward functions logged for the row. The completion of an episode is what was said in it, turn by turn; of
+  one with several seats it is what one of them, `seat`, read and said."""
   batch = jax.tree.map(np.asarray, batch)
   rows = []
   for i, length in enumerate(batch['prompt_lengths']):
@@ -42,5 +44,6 @@ def read_batch(run: Run, batch: Batch, extra: Mapping[str, list]) -> list[dict]:
         'advantage': float(batch['advantages'][i][mask][0]) if 'advantages' in batch and mask.any() else 0.0,
     }
     row |= {name: float(x[i]) for name, x in batch.items() if '/' in name}
+    row |= {'seat': as_table(run.task).seats[batch['seats'][i]]} if 'seats' in batch else {}
     rows.append(row | {name: values[i] for name, values in extra.items()})
   return rows

@@ -29,13 +29,32 @@ def test_versions_meet_at_both_seats_and_what_one_wins_the_other_loses():
 def test_what_speakers_get_at_both_seats_is_what_versions_get():
   exam = seats.versions(KUHN, {'player': SPEAKER}, size=2, **HOW)
   payoffs = exam.ask({'player': jax.tree.map(lambda *x: jnp.stack(x), *PLAYERS)}, None)
-  alone = seats.episodes(KUHN, dict.fromkeys(KUHN.seats, SPEAKER), **HOW)
+  alone = seats.episodes(KUHN, dict.fromkeys(KUHN.seats, SPEAKER), 0, **HOW)
   ask = jax.jit(alone.ask)
   there, back = (
       alone.read(ask({'first': PLAYERS[i], 'second': PLAYERS[1 - i]}, None))[0] for i in (0, 1)
   )
   assert there['payoff_first'] == -there['payoff_second'] and 'legal' in there
   np.testing.assert_allclose(payoffs[0, 1], (there['payoff_first'] + back['payoff_second']) / 2, atol=1e-6)
+
+
+def test_a_game_is_replayed_as_text_in_the_order_of_its_moves():
+  exam = seats.episodes(KUHN, dict.fromkeys(KUHN.seats, SPEAKER), 24, **HOW)
+  answer = jax.device_get(jax.jit(exam.ask)({'first': PLAYERS[0], 'second': PLAYERS[1]}, None))
+  metrics, told = exam.read(answer)
+  paid, lengths = [], set()
+  for game in told:
+    dealt, lines = game['prompt'].splitlines(), game['completion'].splitlines()
+    assert [line.partition(':')[0] for line in dealt] == ['first', 'second']
+    moves = [line.split() for line in lines if '>' in line]
+    assert [seat for seat, *_ in moves] == ['first', 'second', 'first'][: len(moves)]
+    # What one reads, the other has just said.
+    heard = [i for i, line in enumerate(lines) if '<' in line]
+    assert all(lines[i].split()[2] == lines[i - 1].split()[2] for i in heard)
+    paid.append(sum(float(move[3][1:-1]) for move in moves if move[0] == 'first' and len(move) > 3))
+    lengths.add(len(moves))
+    assert game['correct'] == (paid[-1] > 0)
+  assert lengths > {1} and np.isclose(np.mean(paid), metrics['payoff_first'], atol=1e-6)
 
 
 def test_a_world_of_one_seat_has_no_matches():
