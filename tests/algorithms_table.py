@@ -208,13 +208,22 @@ def walks():
   )
 
 
-def both_seats():
-  speakers = dict.fromkeys(('one', 'two'), POLICY)
+def at_seats(names, *, episodes, learnt):
+  speakers = dict.fromkeys(names, POLICY)
   play = seats.episodes(
-      repeat_at_seats(), speakers, episodes=BATCH_SIZE // 2, group_size=GROUP_SIZE, turn_tokens=1,
-      max_turns=functools.partial(schedules.constant, value=2), learnt=('one', 'two'),
+      repeat_at_seats(), speakers, episodes=episodes, group_size=GROUP_SIZE, turn_tokens=1,
+      max_turns=functools.partial(schedules.constant, value=2), learnt=learnt,
   )
-  return lens.bind(play, dict.fromkeys(('one', 'two'), 'policy'))
+  return lens.bind(play, names)
+
+
+def both_seats():
+  shared = dict.fromkeys(('one', 'two'), 'policy')
+  return at_seats(shared, episodes=BATCH_SIZE // 2, learnt=('one', 'two'))
+
+
+def own_seat():
+  return at_seats({'one': 'rival', 'two': 'policy'}, episodes=BATCH_SIZE, learnt=('two',))
 
 
 def chosen(num_prompts):
@@ -472,6 +481,8 @@ ROWS = (
         model=WALKER, core=True),
     Row('grpo_seats', lambda: grpo(
         both_seats(), reward, POLICY, no_kl(), **clip, entropy_coef=0.0), core=True),
+    Row('grpo_own_seat', lambda: grpo(  # each seat has parameters of its own
+        own_seat(), reward, POLICY, no_kl(), **clip, entropy_coef=0.0), slow=('rival',)),
     Row('gigpo', lambda: gigpo(
         walks(), reward, WORLD_POLICY, no_kl(), **clip, discount=0.9, step_weight=1.0, scaled=True),
         model=WALKER),

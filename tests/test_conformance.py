@@ -65,7 +65,7 @@ def rollout_of(row):
 ADAM = optax.adam(5e-3)
 MODELS = (
     'policy', 'reference', 'last', 'past', 'judge', 'prover', 'value', 'target', 'drafter', 'rectifier',
-    'process', 'progress',
+    'process', 'progress', 'rival',
 )
 AXES = dict.fromkeys(MODELS, table.MODEL.axes)  # all are decoders, or stand on one
 
@@ -280,5 +280,5 @@ def test_every_algorithm_of_the_library_has_a_row():
   # Choices among the parts of one; train steps of their own; a table of its own, in tests/control; no samples
   # of a policy, or none that are learnt from (tests/test_stage_parts.py).
   others = {'presets', 'seeupo', 'internal_rl', 'control', 'gather', 'following', 'bradley_terry', 'memento'}
-  more = {'grpo_rooms', 'grpo_seats'}  # the same algorithm with other rollouts
+  more = {'grpo_rooms', 'grpo_seats', 'grpo_own_seat'}  # the same algorithm with other rollouts
   assert modules - {'trees'} | of_trees == {row.name for row in table.ROWS} - more | others
