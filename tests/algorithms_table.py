@@ -323,7 +323,6 @@ class Row(NamedTuple):
   rise: float = 0.3  # at least so much below it begins
   rate: float = 1.0  # of SGD where two ways to one step are compared; less where steps of that size run away
   model: LanguageModel = MODEL  # of the policy, and of what begins as its copy
-  core: bool = False  # its properties are tried in `make test`, those of the others in `make test-slow`
 
 
 _verdicts = verifier(TASK, POLICY)
@@ -355,10 +354,10 @@ def anywhere():
 
 ROWS = (
     Row('sft', lambda: sft(prompts.solutions(TASK, POLICY, batch_size=BATCH_SIZE), POLICY),
-        metric='-loss/nll', reached=-0.1, core=True),
+        metric='-loss/nll', reached=-0.1),
     Row('dpo', lambda: dpo(
         compared(), POLICY, POLICY, loss=functools.partial(preference.sigmoid, beta=1.0)),
-        slow=('reference',), metric='-loss/preference', reached=-0.1, core=True),
+        slow=('reference',), metric='-loss/preference', reached=-0.1),
     Row('hypo', lambda: hypo(
         compared(), POLICY, POLICY, TASK, loss=functools.partial(preference.sigmoid, beta=1.0), kl_coef=0.01),
         slow=('reference',), metric='-loss/preference', reached=-0.1),
@@ -394,14 +393,14 @@ ROWS = (
         metric='-loss/preference', reached=-0.5),
     Row('reinforce', lambda: reinforce(samples(), reward, POLICY, no_kl(), entropy_coef=0.0)),
     Row('grpo', lambda: grpo(samples(), reward, POLICY, held(), **clip, entropy_coef=0.0),
-        slow=('reference',), core=True),
+        slow=('reference',)),
     Row('dapo', lambda: dapo(
         samples(2 * BATCH_SIZE), reward, POLICY, clip_low=0.2, clip_high=0.28, train_rows=BATCH_SIZE,
         max_tokens=2 * NUM_TOKENS, overlong_buffer=NUM_TOKENS), metric='reward/before_selection'),
     Row('ppo', lambda: ppo(
         samples(), reward, POLICY, CRITIC, kl_in_reward(POLICY, coef=0.001), **clip, entropy_coef=0.0,
         value_coef=0.5, value_clip=0.2, discount=1.0, lambda_=0.95),
-        slow=('reference',), critic=True, core=True),
+        slow=('reference',), critic=True),
     Row('tlt', lambda: tlt(
         drafted_samples(), reward, POLICY, DRAFTER, no_kl(), **clip, entropy_coef=0.0, draft_coef=1.0),
         drafter=True),
@@ -478,9 +477,9 @@ ROWS = (
         samples(), two_rewards, POLICY, no_kl(), **clip, preferences=(1.0, 0.5), worthless=(0.0, 0.0),
         strength=1.0, rate=0.5), metric='reward/objective_0'),
     Row('grpo_rooms', lambda: grpo(walks(), reward, WORLD_POLICY, no_kl(), **clip, entropy_coef=0.0),
-        model=WALKER, core=True),
+        model=WALKER),
     Row('grpo_seats', lambda: grpo(
-        both_seats(), reward, POLICY, no_kl(), **clip, entropy_coef=0.0), core=True),
+        both_seats(), reward, POLICY, no_kl(), **clip, entropy_coef=0.0)),
     Row('grpo_own_seat', lambda: grpo(  # each seat has parameters of its own
         own_seat(), reward, POLICY, no_kl(), **clip, entropy_coef=0.0), slow=('rival',)),
     Row('gigpo', lambda: gigpo(

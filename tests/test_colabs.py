@@ -8,7 +8,6 @@ import nbclient
 import pytest
 
 COLABS = sorted((Path(__file__).parent.parent / 'colabs').glob('*.py'))
-CHEAPEST = 'own_environment'  # from a definition to a curve in a dozen CPU seconds; the others are slow tests
 OPEN = 'https://colab.research.google.com/github/rlx-project/rlx/blob/main/colabs/{}.ipynb'
 INSTALL = """import importlib.util
 
@@ -17,9 +16,8 @@ if importlib.util.find_spec('rlx') is None:
   %pip install --quiet git+https://github.com/rlx-project/rlx"""
 
 
-def cases(slow=lambda path: False):
-  marks = lambda path: [pytest.mark.slow] if slow(path) else []
-  return pytest.mark.parametrize('source', [pytest.param(p, id=p.stem, marks=marks(p)) for p in COLABS])
+def cases():
+  return pytest.mark.parametrize('source', [pytest.param(path, id=path.stem) for path in COLABS])
 
 
 def of_kind(notebook, kind):
@@ -58,7 +56,8 @@ def test_notebook_was_executed_and_is_small(source):
   assert len(figures) == 1 and len(base64.b64decode(figures[0])) < 100_000
 
 
-@cases(slow=lambda path: path.stem != CHEAPEST)
+@pytest.mark.slow
+@cases()
 @pytest.mark.filterwarnings('ignore')  # of the notebook machinery; the cells run in a process of their own
 def test_notebook_runs(source, tmp_path):  # anywhere: Colab has no repository around it
   where = {'metadata': {'path': str(tmp_path)}}

@@ -28,9 +28,8 @@ def rows(at_once):
   return pytest.mark.parametrize('row', [pytest.param(x, id=x.name, marks=mark(x)) for x in table.ROWS])
 
 
-core_algorithms = rows({row.name for row in table.ROWS if row.core})
+of_each_kind = rows({'grpo', 'grpo_rooms', 'dpo', 'sft'})  # sampled, in turns, compared, shown
 in_time = rows({'grpo'})  # what compiles for long
-two_kinds = rows({'grpo', 'grpo_rooms'})  # of one turn and of many
 
 
 # Programs are shared between tests where they can be: most of the time here is compilation.
@@ -162,7 +161,7 @@ def test_loss_is_a_mean_over_rows(row):
   assert_close(jax.tree.map(lambda *x: sum(x) / 4, *parts), whole)
 
 
-@two_kinds
+@in_time
 def test_padding_changes_nothing(row):
   """More padding columns, and other tokens in the padding, leave loss and gradient alone."""
   state, batch, evaluate = a_batch(row)
@@ -254,7 +253,7 @@ def test_microbatches_and_devices_take_the_same_step(row):
   assert_close(jax.device_get(sharded), jax.device_get(whole))
 
 
-@core_algorithms
+@of_each_kind
 def test_resumes_bitwise(row, tmp_path):
   dispatch = make_dispatch(row)
   middle, _ = dispatch(make_state(row, ADAM))

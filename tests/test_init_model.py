@@ -105,6 +105,7 @@ def test_transformers_tokenises_every_family_alike(text, tmp_path, family, caplo
   assert not caplog.records
 
 
+@pytest.mark.slow
 def test_the_same_arguments_write_the_same_bytes(text, directory, tmp_path):
   """In another process: hashes of strings differ there."""
   arguments = [f'--{name}={value}' for name, value in sizes('qwen2').items()]

@@ -64,6 +64,7 @@ def test_a_run_is_measured_again_and_its_texts_are_read(math_run, capsys):
   assert 'no moving pictures' in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_with_python_rewards_leaves_what_it_promises(math_run):
   rows = read_metrics(math_run / 'metrics.jsonl')
   assert [row['step'] for row in rows] == list(range(9))

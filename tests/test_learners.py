@@ -153,6 +153,7 @@ def test_three_learners_of_unlike_shapes_move_as_each_does_alone():
   assert state.step == STEPS and state.world['play']['cube']['count'] == STEPS
 
 
+@pytest.mark.slow
 def test_a_learner_more_changes_no_draw_and_no_step_of_the_others():
   """Those behind it see it; those before it, and all rows and noise, are as they were."""
   two, _ = scanned(('line', 'plane'))
@@ -240,6 +241,7 @@ def test_a_learner_that_rests_moves_at_its_times_and_says_so():
   assert set(without_rests({name: np.asarray(x[3]) for name, x in metrics.items()})) == set(metrics)
 
 
+@pytest.mark.slow
 def test_resumed_they_go_on_to_the_bit():
   names = tuple(SHAPES)
   step, optimizer = together(names)

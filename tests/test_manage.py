@@ -75,6 +75,7 @@ def final_digests(workdir):
   return {name: array['digest'] for name, array in manifest['arrays'].items()}
 
 
+@pytest.mark.slow
 def test_extended_is_the_run_that_was_longer_from_the_beginning(run, tmp_path, capfd):
   extended = copied(run, tmp_path / 'extended')
   assert start(extended, '--config.steps=8') == launch.EXIT_DONE

@@ -44,9 +44,10 @@ def test_values_are_those_of_the_probe(row, name):
   np.testing.assert_allclose(known, np.broadcast_to(values, known.shape), atol=0.15)
 
 
-BEST = cases([probes.better, probes.matching], at_once=[probes.matching])
+BEST = [probes.better, probes.matching]
 
 
+@pytest.mark.slow
 @each()
 @pytest.mark.parametrize('probe', BEST, ids=lambda probe: probe.__name__)
 def test_the_policy_finds_the_best_action(row, probe):

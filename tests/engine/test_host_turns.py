@@ -93,7 +93,9 @@ def on_host(turns, chance=None):
   return jax.device_get(rows), asked.tally, world
 
 
-@pytest.mark.parametrize('turns', [Turns(2, 9), Turns(2, 9, read_tokens=4)])
+@pytest.mark.parametrize('turns', [
+    pytest.param(Turns(2, 9), marks=pytest.mark.slow), Turns(2, 9, read_tokens=4),
+])
 def test_rows_are_those_of_the_compiled_loop_to_the_bit(turns):
   device, (host, _, _) = on_device(turns), on_host(turns)
   assert device['turns/mean'].max() > 3 and device['truncated'].any(), 'no episode is long: no test'

@@ -75,10 +75,11 @@ def whispering(*, tells=lambda state, action: action[:1]):
 WORLD = whispering()
 PROBLEMS = WORLD.sample(jax.random.key(1), 5, False)
 SAME = dict.fromkeys(WORLD.seats, PARAMS)
+IDS = np.arange(5 * GROUP_SIZE)
 
 
 @functools.partial(jax.jit, static_argnames=('world', 'speakers', 'group_size'))
-def play(params, problems, ids=None, *, world=WORLD, speakers=(SPEAKER,) * 2, group_size=GROUP_SIZE):
+def play(params, problems, ids=IDS, *, world=WORLD, speakers=(SPEAKER,) * 2, group_size=GROUP_SIZE):
   return engine.sample(
       params, dict(zip(world.seats, speakers, strict=True)), world, problems, KEY, group_size=group_size,
       turns=TURNS, sequence_ids=ids, world_key=WORLD_KEY,
@@ -203,6 +204,7 @@ def test_a_population_plays_what_its_members_play():
     np.testing.assert_array_equal(rows[name]['tokens'][0], drawn()[name]['tokens'])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('shape', [dict(data=2, fsdp=2, tensor=1)])
 def test_a_mesh_plays_the_same(shape):
   with jax.set_mesh(sharding.make_mesh(**shape)):

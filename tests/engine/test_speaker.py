@@ -17,6 +17,7 @@ SCORING = Scoring(chunk_tokens=7, packing=None)
 POLICY = Speaker(model=MODEL, decoding=DECODINGS['all_filters'], scoring=SCORING)
 
 
+@pytest.mark.slow
 def test_it_samples_and_scores_as_the_engine_does():
   how = dict(prompts=PROMPTS, prompt_lengths=LENGTHS, key=KEY, group_size=2, num_slots=3)
   batch = jax.jit(lambda params: POLICY.sample(params, **how))(PARAMS)

@@ -142,6 +142,7 @@ def test_a_population_says_what_its_members_say():
 # --- how many steps it takes ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_drafter_that_is_the_policy_is_always_right():
   """So every step is a whole block: what it remembers of the past is whole, and so is what it is told."""
   batch, lengths = speculated(*WIDE), row_lengths('plain')

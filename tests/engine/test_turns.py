@@ -117,7 +117,7 @@ def test_rows_are_what_a_plain_loop_makes_of_the_same_world():
     assert column == length and one['rewards'] == total and one['truncated'] == (not reply.ended)
 
 
-@pytest.mark.parametrize('num_slots', [1, 0])
+@pytest.mark.parametrize('num_slots', [pytest.param(1, marks=pytest.mark.slow), 0])
 def test_what_is_said_depends_on_no_slot_count(num_slots):
   assert_same(drawn(num_slots), drawn())
 

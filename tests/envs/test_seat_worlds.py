@@ -98,6 +98,7 @@ def test_rows_of_information_sets_are_what_seats_read():
   assert {'1K', '1Jpb', '2Qp', '2Kb'} <= texts and len(texts) == 12
 
 
+@pytest.mark.slow
 def test_a_handicap_changes_what_seats_are_worth_and_not_how_far_from_nash_they_are():
   plain, other = (tree.written_out(kuhns.kuhn(handicap=x)) for x in (0.0, 1.0))
   table = tree.uniform(plain)
@@ -179,6 +180,7 @@ def test_uniform_bargaining_can_be_exploited_and_rows_are_what_seats_read():
   assert {'F124', 'F421', 'S412h', 'S142a'} <= texts and len(texts) == 6 + 6 * 8
 
 
+@pytest.mark.slow
 def test_a_bargainer_that_is_advised_holds_out_for_so_much_and_hears_its_own_adviser_alone():
   world = advised(moves=2, discount=0.9, heard=True)
   problems, rows = shown(world, max_turns=4, turn_tokens=1)
@@ -219,6 +221,7 @@ def test_an_exchange_pays_both_for_the_answer_and_messages_cost():
   assert wrong.ended and not wrong.understood and not wrong.rewards.any() and not wrong.lengths.any()
 
 
+@pytest.mark.slow
 def test_pages_cost_the_planner_and_are_as_reliable_as_they_are_said_to_be():
   world = archive(cost=0.1, **PAGES)
   problems = jax.jit(world.sample, static_argnums=(1, 2))(jax.random.key(0), 2000, False)

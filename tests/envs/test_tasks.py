@@ -342,6 +342,7 @@ def test_countdown_accepts_exactly_the_expressions_with_the_value():
   assert compare(problems) > 0.05
 
 
+@pytest.mark.slow
 def test_countdown_agrees_with_python_on_spoilt_expressions():
   """Random expressions with characters inserted, removed and replaced; some stay right or become right."""
   chooser = random.Random(1)

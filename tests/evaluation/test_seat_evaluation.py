@@ -17,6 +17,7 @@ PLAYERS = [MODEL.init(jax.random.key(seed)) for seed in (0, 1)]
 HOW = {'problems': 24, 'turn_tokens': 1, 'max_turns': 3}
 
 
+@pytest.mark.slow
 def test_versions_meet_at_both_seats_and_what_one_wins_the_other_loses():
   exam = seats.versions(KUHN, {'player': SPEAKER}, size=2, **HOW)
   stacked = jax.tree.map(lambda *x: jnp.stack(x), *PLAYERS)

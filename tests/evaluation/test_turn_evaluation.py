@@ -41,6 +41,7 @@ def test_an_evaluation_says_what_its_episodes_are():
   assert len(read) == 3 and all(row['completion'].startswith('\n> ') for row in read)
 
 
+@pytest.mark.slow
 def test_the_horizon_follows_the_step():
   rollout = episodes(
       toy.WORLD, toy.WORLD_POLICY, batch_size=8, group_size=2, num_slots=0, turn_tokens=1,

@@ -209,6 +209,7 @@ PATHOLOGICAL = [
 ]
 
 
+@pytest.mark.slow
 def test_pathological_answers_are_resolved_in_time_and_never_right():
   function = RewardFunction(name='math', function=math_answer, weight=1.0, arguments={'tolerance': 1e-6})
   good, bad = r'\boxed{\frac{10}{2}}', PATHOLOGICAL

@@ -694,6 +694,7 @@ def test_a_judge_that_hangs_is_stopped_and_has_reported():
   assert (result.status, result.returncode, report) == ('timeout', 0, [(1, 'two')])
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_hangs_is_killed_from_outside(tier, monkeypatch):
   monkeypatch.setattr(sandbox, '_GRACE_SECONDS', 0.3)
   monkeypatch.setattr(supervisor, 'watcher', types.FunctionType(endless.__code__, {}, 'watcher'))

@@ -138,6 +138,7 @@ def test_log_probs_are_of_the_policy_that_drew_the_token():
     )
 
 
+@pytest.mark.slow
 def test_it_waits_for_fewer_steps_than_a_batch_at_one_go():
   """All slots at once: whole batches wait for their longest row, here only the first of many groups count."""
   whole, partial = [], []

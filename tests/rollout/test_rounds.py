@@ -131,6 +131,7 @@ def test_the_batch_is_full_and_within_the_band():
     assert num_rounds < 20, 'it stopped when it was full'
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_filled_with_what_was_sampled():
   """Two rounds of three groups for six places: all are there, wanted ones first."""
   batch, world = jax.device_get(jax.jit(banded(2, round_groups=3).draw)(

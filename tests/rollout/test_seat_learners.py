@@ -62,6 +62,7 @@ def trained(every):
   return params, state, history
 
 
+@pytest.mark.slow
 def test_each_model_learns_from_the_rows_of_its_seat():
   _, _, history = trained(every=1)
   for seat in SEATS:

@@ -211,6 +211,7 @@ def two_decoders() -> ConfigDict:
   return config
 
 
+@pytest.mark.slow
 def test_a_role_is_given_to_a_model_of_another_name():
   """SFT trains `policy`; with a role it trains the judge, and the policy stays as it is."""
   run = build(two_decoders())

@@ -134,6 +134,7 @@ def test_a_disk_without_locks_goes_by_the_file_alone(tmp_path, monkeypatch):
     pass
 
 
+@pytest.mark.slow
 def test_those_who_only_look_are_not_refused(whole, tmp_path, capsys):
   shutil.copytree(whole, tmp_path / 'run')
   with holder(tmp_path / 'run'):

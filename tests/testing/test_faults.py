@@ -44,6 +44,7 @@ def hit(folder, kinds):
   return done.returncode, (folder / 'table.md').read_text(), table.read(folder / 'work/results.jsonl')
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_and_damaged_is_the_same_to_the_bit(tmp_path):
   kinds = ['kill', 'damage']
   code, page, rows = hit(tmp_path, kinds)
