@@ -9,7 +9,10 @@ true next states are shown to the policy to mend them; here they are read, as ev
 
 Paper: https://arxiv.org/abs/2510.09577
 
-Result: not run yet.
+Result: it shows in part. Mean of the last 2 eval/held_out/accuracy after 140 train steps, median of 5 seeds
+(worst): 0.455 (0.39), 'GRPO' 0.445 (0.355). Claimed, and got (95 % interval over seeds): above 'GRPO', got
+0.01 (-0.1283 to 0.06833), the seeds leave it open; mean of the last 2 eval/held_out/foreseen: above 'GRPO' by
+0.05, got 0.1745 (0.138 to 0.2304). 220 CPU-s on 2 cores of a CPU; `rlx reproduce agents/sokoban_dyna_mind`.
 """
 
 from ml_collections import ConfigDict

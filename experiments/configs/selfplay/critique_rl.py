@@ -10,7 +10,11 @@ goes on telling, half of the direct reward and a KL to the critic of the first s
 
 Paper: https://arxiv.org/abs/2510.24320
 
-Result: not run yet.
+Result: it does not show. Final eval/critic/judged after 1250 train steps, median of 5 seeds (worst): 0.6465
+(0.5879), 'indirect alone' 0.6309 (0.5879). Claimed, and got (95 % interval over seeds): above 0.8, got 0.6543
+(0.6074 to 0.6953), the run fails it; above 'indirect alone' by 0.2, got 0.01953 (0 to 0.0625), the run fails
+it; final eval/critic/gain: above 'indirect alone' by 0.05, got -0.1875 (-0.2402 to -0.06445), the reverse
+holds. 337 CPU-s on 2 cores of a CPU; `rlx reproduce selfplay/critique_rl`.
 """
 
 from ml_collections import ConfigDict
