@@ -3,18 +3,31 @@
     rlx --config=selfplay/discussion_comas --workdir=runs/comas
 
 The world is `envs/worlds/discussion.py`: what the judge's score gives the solver it takes from the critic,
-and the judge is paid for form. An agent is first shown (`sft`), in all three roles, two of three domains,
-another two for each agent. Then nobody sees an answer any more. Agents change seats at every step, and each
-learns from its own rows, held to what it was before. What is read is the share of right answers of each
-agent, as a solver, on held-out problems of all domains.
+and the judge is paid for form. What an agent is first shown (`sft`), in all three roles, is nearly all of two
+of three domains, of another two for each agent. Then nobody sees an answer any more. Agents change seats at
+every step, and each learns from its own rows, held to what it was before. What is read is the share of right
+answers of each agent, as a solver, on held-out problems of all domains.
 
-In a trial without that hold, agents that learnt to solve and to please unlearnt to judge: right verdicts fell
-from .82 to .64 in 200 steps, and right answers, which had risen from .41 to .65, rose no more.
+There were two trials before. Without that hold, agents that learnt to solve and to please unlearnt to judge:
+right verdicts fell from .82 to .64 in 200 steps. Where an agent was not shown a domain at all, right answers
+rose from .4 to two thirds, which are the domains that it knew, and no further.
+
+Agents beside each other gain little over each alone: what there is to gain up to two thirds is in domains
+that an agent knows, and there it is a good judge of itself. In the third domain, where only others can tell,
+200 steps under this hold have taught less than half of it.
 
 Paper: https://arxiv.org/abs/2510.08529. There the learner is REINFORCE++ and a discussion has rounds; here it
 is GRPO, and one round.
 
-Result: not run yet.
+Result: it shows in part. Final eval/one/success after 400 train steps, median of 5 seeds (worst): 0.7812
+(0.7578), 'alone' 0.7637 (0.6367), 'scores drawn' 0.3848 (0.3203). Claimed, and got (95 % interval over
+seeds): rise after step 200 of eval/one/success: above 0.2, got 0.3568 (0.3405 to 0.3737); rise after step 200
+of eval/two/success: above 0.2, got 0.3079 (0.1973 to 0.3379), the seeds leave it open; rise after step 200 of
+eval/three/success: above 0.2, got 0.306 (0.2546 to 0.3796); final eval/one/success: above 'alone' by 0.05,
+got 0.04037 (0.00521 to 0.09766), the run fails it; final eval/two/success: above 'alone' by 0.05, got 0.01563
+(-0.09245 to 0.05078), the run fails it; final eval/three/success: above 'alone' by 0.05, got 0.06706
+(3.333e-06 to 0.1159), the seeds leave it open. 723 CPU-s on 2 cores of a CPU;
+`rlx reproduce selfplay/discussion_comas`.
 """
 
 from ml_collections import ConfigDict
@@ -25,7 +38,7 @@ from rlx.experiments.claims import Arm, Claim, Reading, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
 AB, CD, EF = DOMAINS = ('ab', 'cd', 'ef')
-KNOWN = {'one': (AB, CD), 'two': (CD, EF), 'three': (EF, AB)}  # domains that an agent is shown
+KNOWN = {'one': (AB, CD), 'two': (CD, EF), 'three': (EF, AB)}  # domains of nearly all that an agent is shown
 AGENTS = tuple(KNOWN)
 SEATS = ('solver', 'critic', 'judge')
 FIRST = '{}_at_first'  # an agent behind the supervised steps, to which it is held
@@ -98,7 +111,7 @@ def claim() -> Claim:
       ),
       baseline=Arm('alone', {'rollout': {'name': 'each', **{name: _alone(name) for name in AGENTS}}}),
       controls=(Arm('scores drawn', {'task.heeded': 0.0}),),
-      minutes=3.0,
+      minutes=6.0,
   )
 
 
@@ -118,9 +131,9 @@ def _world(domains: tuple[str, ...]) -> dict:
 
 
 def _shown(name: str, known: tuple[str, ...]) -> dict:
-  """The expert at all seats for an agent, in the domains that it is to know."""
+  """The expert at all seats for an agent, mostly in the domains that it is to know."""
   return {
-      'name': 'seats.shown', 'names': dict.fromkeys(SEATS, name), 'task': _world(known),
+      'name': 'seats.shown', 'names': dict.fromkeys(SEATS, name), 'task': _world(20 * known + DOMAINS),
       'episodes': 48, 'learnt': SEATS, **TALK,
   }
 
