@@ -12,6 +12,7 @@ from rlx.engine import seats as engine
 from rlx.engine.speaker import Speaker
 from rlx.engine.turns import Turns
 from rlx.envs.text import Task
+from rlx.envs.turns import SUCCESS
 from rlx.errors import ConfigError, at_least
 from rlx.evaluation.evaluation import Evaluation
 from rlx.rollout.seats import as_table
@@ -66,6 +67,53 @@ def described(rows: Mapping[str, Batch]) -> dict[str, jax.Array]:
       **told, **{f'payoff_{seat}': batch['payoffs'].mean() for seat, batch in rows.items()},
       'truncated_fraction': first['truncated'].mean(dtype=jnp.float32),
   }
+
+
+def best_of(
+    task: Task, speakers: Mapping[str, Speaker], *, problems: int, samples: int, by: str, turn_tokens: int,
+    max_turns: int,
+) -> Evaluation:
+  """Several episodes of each of some held-out problems, and the one of them that a seat is paid most for.
+
+  Args:
+    task: the world, as for `episodes`.
+    speakers: seat -> who sits there.
+    problems: how many.
+    samples: episodes of each.
+    by: the seat; where several of its episodes are paid alike, each of them counts as much.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most actions of an episode.
+  Returns:
+    The evaluation; its metrics are `one`, the success of all episodes, `chosen`, of those that are taken,
+    `gain`, the difference, and `any`, the share of problems with a success.
+  Raises:
+    ValueError: as the rollout `seats.episodes`.
+  """
+  at_least(1, problems=problems, samples=samples, max_turns=max_turns)
+  world_of = as_table(task)
+  if by not in world_of.seats:
+    raise ConfigError(f'by={by!r} is none of the seats {list(world_of.seats)}')
+  turns = Turns(turn_tokens, max_turns)
+  engine.check(world_of, engine.decoding_of(world_of, speakers), turns)
+
+  def ask(models: Models, world: World):
+    del world
+    problem_key, key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED), 3)
+    rows = engine.sample(
+        engine.seen(models, world_of), speakers, world_of, world_of.sample(problem_key, problems, True), key,
+        group_size=samples, turns=turns, world_key=world_key,
+    )[by]
+    success = rows[f'episode/{SUCCESS}'].reshape(problems, samples)
+    return chosen_by(rows['payoffs'].reshape(problems, samples), success)
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def chosen_by(payoffs: jax.Array, success: jax.Array) -> dict[str, jax.Array]:
+  """The metrics of `best_of`, of payoffs and successes [problems, samples]."""
+  best = payoffs == payoffs.max(axis=1, keepdims=True)
+  one, chosen = success.mean(), jnp.mean(jnp.sum(success * best, axis=1) / best.sum(axis=1))
+  return {'one': one, 'chosen': chosen, 'gain': chosen - one, 'any': success.max(axis=1).mean()}
 
 
 def versions(
