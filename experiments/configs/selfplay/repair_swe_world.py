@@ -22,12 +22,12 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
-PROGRAMS = {'operations': 2, 'modulus': 5, 'tests': 3, 'held_out_share': 0.2}
+PROGRAMS = {'operations': 2, 'modulus': 4, 'tests': 2, 'held_out_share': 0.2}
 SPEAKERS = {'agent': 'policy', 'surrogate': 'surrogate'}
 EDITS = 2
-TALK = {'turn_tokens': 6, 'max_turns': 2 * EDITS}  # a program, its outputs, a verdict; actions of both seats
+TALK = {'turn_tokens': 5, 'max_turns': 2 * EDITS}  # a program, its outputs, a verdict; actions of both seats
 REAL = {'name': 'worlds.repair.printing', **PROGRAMS}
-DRILLED, SHOWN, STEPS = 60, 300, 150  # train steps of the stages
+DRILLED, SHOWN, STEPS = 60, 300, 90  # train steps of the stages
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -37,14 +37,14 @@ def get_config(arg: str = '') -> ConfigDict:
   config.stages = ('drill', 'transitions', 'main')
   del config['sft']
   config.task = {
-      'name': 'worlds.surrogate.surrogate', **PROGRAMS, 'skill': 0.3, 'chance': 0.0, 'pass_rate': 0.3
+      'name': 'worlds.surrogate.surrogate', **PROGRAMS, 'skill': 0.2, 'chance': 0.0, 'pass_rate': 0.3
   }
-  policy = {**config.models.policy, 'width': 48, 'mlp_size': 96, 'context_length': 32}  # 45 thousand
+  policy = {**config.models.policy, 'width': 48, 'mlp_size': 96, 'context_length': 24}  # 45 thousand
   config.models = ConfigDict({'policy': policy, 'surrogate': policy})
   config.slow = {'surrogate': 'surrogate'}
-  config.decoding.max_tokens = 18  # of a seat, said and read
+  config.decoding.max_tokens = 16  # of a seat, said and read
   config.updates.microbatches = 1
-  config.optimizer.update(learning_rate=1e-3, decay_steps=0)
+  config.optimizer.update(learning_rate=2e-3, decay_steps=0)
   learns = {'updates': config.updates.to_dict(), 'optimizer': config.optimizer.to_dict()}
   stage = {
       **learns, 'stop': ConfigDict(), 'slow': ConfigDict(), 'decoding': config.decoding.to_dict(),
@@ -61,10 +61,10 @@ def get_config(arg: str = '') -> ConfigDict:
         },
         'algorithm': {'name': 'sft', 'names': {'policy': model}},
     }
-    config[name].optimizer.learning_rate = 3e-3
+    config[name].optimizer.update(learning_rate=5e-3, decay_steps=steps - 20, final_fraction=0.05)
   config.reward = {'name': 'of_world'}
   config.rollout = {
-      'name': 'seats.episodes', 'names': {**SPEAKERS}, 'episodes': 128, 'group_size': 8,
+      'name': 'seats.episodes', 'names': {**SPEAKERS}, 'episodes': 96, 'group_size': 8,
       'turn_tokens': TALK['turn_tokens'], 'max_turns': _turns(TALK['max_turns']), 'learnt': ('agent',),
   }
   episodes = {'every': 150, 'problems': 256}
@@ -82,7 +82,7 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.real:
     config.task = {**REAL}
     config.rollout = {
-        'name': 'turns.episodes', 'batch_size': 128, 'group_size': 8, 'num_slots': 0,
+        'name': 'turns.episodes', 'batch_size': 96, 'group_size': 8, 'num_slots': 0,
         'turn_tokens': TALK['turn_tokens'], 'max_turns': _turns(EDITS),
     }
   if arg.smoke:
