@@ -9,10 +9,10 @@ from rlx.envs.seat_conformance import check_seat_task
 from rlx.envs.worlds.form import code_of, end_to_end, form
 from rlx.rollout import evolved
 
-SIZE = {'fields': 2, 'values': 2, 'lengths': (0.5, 0.5)}
-WORLDS = {layout: form(**SIZE, layout=layout) for layout in ('names', 'numbers')}
-WORLD = WORLDS['names']
-SAMPLE = {layout: jax.jit(world.sample, static_argnums=(1, 2)) for layout, world in WORLDS.items()}
+SIZE = {'fields': 2, 'values': 2, 'pages': 3, 'lengths': (0.5, 0.5)}
+WORLDS = [form(**SIZE, site=site) for site in (0, 1)]
+WORLD = WORLDS[0]
+SAMPLE = [jax.jit(world.sample, static_argnums=(1, 2)) for world in WORLDS]
 # `A` has number 3, `B` 1, `w` 5, `x` 2 and what hands in 4; `B` is to be `w`.
 PROBLEM = {
     'place': jnp.array([2, 0, 4, 1, 3]), 'fields': jnp.array([1, 0]), 'values': jnp.array([0, 0]),
@@ -60,32 +60,33 @@ def test_the_form_is_filled_by_numbers_alone(words, solved, found):
 
 
 def test_end_to_end_the_numbers_are_said_by_who_has_the_task():
-  world = end_to_end(**SIZE, layout='names')
+  world = end_to_end(**SIZE, site=0)
   replies = played(world, '154')
   assert [heard(world, reply) for reply in replies] == [['B'], ['w'], ['r']]
   assert replies[-1].rewards.tolist() == [1.0] and bool(replies[-1].ended)
 
 
-def test_layouts_change_the_page_and_not_what_the_planner_reads():
-  key = jax.random.key(0)
-  drawn = {layout: jax.device_get(sample(key, 64, False)) for layout, sample in SAMPLE.items()}
-  first, second = (drawn[layout]['prompts'] for layout in ('names', 'numbers'))
-  np.testing.assert_array_equal(first[:, 0], second[:, 0])
-  pairs = first[:, 1].reshape(64, -1, 2)
-  np.testing.assert_array_equal(pairs[:, :, ::-1].reshape(64, -1), second[:, 1])
-  numbers = dict(WORLD.decode(pair) for pair in pairs[0])
-  assert [numbers[letter] for letter in 'ABwxr'] == [str(n + 1) for n in drawn['names']['place'][0]]
+def test_sites_differ_in_their_numbers_and_not_in_what_anybody_reads():
+  first, second = (jax.device_get(sample(jax.random.key(0), 64, False)) for sample in SAMPLE)
+  np.testing.assert_array_equal(first['prompts'], second['prompts'])
+  numbered = lambda one: list(zip(one['prompts'][:, 1, 0].tolist(), one['place'].tolist(), strict=True))
+  both = [numbered(one) for one in (first, second)]
+  tables = [dict(pairs) for pairs in both]
+  assert all(len(table) == 3 for table in tables)  # a numbering for each page
+  for page, numbers in tables[0].items():
+    assert sorted(numbers) == sorted(tables[1][page]) == list(range(5)) and numbers != tables[1][page]
+  assert all(tables[0][page] == numbers for page, numbers in both[0])
 
 
 @pytest.mark.parametrize('held_out', [False, True])
 def test_a_task_is_held_out_by_its_code(held_out):
-  problems = SAMPLE['names'](jax.random.key(1), 64, held_out)
+  problems = SAMPLE[0](jax.random.key(1), 64, held_out)
   codes = codes_of(problems)
   assert bool(jnp.all((codes == 0) == held_out))
 
 
 def test_tasks_like_others_have_their_fields_and_are_not_held_out():
-  problems = SAMPLE['names'](jax.random.key(1), 64, True)
+  problems = SAMPLE[0](jax.random.key(1), 64, True)
   made = jax.jit(WORLD.vary)(problems, jax.random.key(2))
   for name in ('fields', 'goals'):
     np.testing.assert_array_equal(made[name], problems[name])
@@ -129,6 +130,6 @@ def test_a_share_of_the_tasks_are_like_those_that_have_failed(monkeypatch, share
   assert int(world['count']) > 0
 
 
-@pytest.mark.parametrize('world', [WORLD, end_to_end(**SIZE, layout='numbers')], ids=['two', 'one'])
+@pytest.mark.parametrize('world', [WORLD, end_to_end(**SIZE, site=1)], ids=['two', 'one'])
 def test_the_worlds_keep_the_contract(world):
   check_seat_task(world, num=64, max_turns=24)

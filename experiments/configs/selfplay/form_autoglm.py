@@ -1,13 +1,13 @@
-"""AutoGLM on forms: a planner names elements, a grounder finds them on the page; tasks come from failures.
+"""AutoGLM on forms: a planner names elements, a grounder knows their numbers; tasks come from failures.
 
     rlx --config=selfplay/form_autoglm --workdir=runs/autoglm
     rlx --config=selfplay/form_autoglm:whole=True --workdir=runs/whole     # one policy without an interface
 
-The world is `envs/worlds/form.py`. Two grounders are cloned, each on pages of one layout (`ground`,
+The world is `envs/worlds/form.py`. Two grounders are cloned, each on the pages of one site (`ground`,
 `ground_other`), then a planner on tasks of one goal or two (`drill`). In the main stage the planner learns by
 GRPO beside the first grounder, which is frozen; most tasks have one goal, and a half of every batch are tasks
 like those that have failed. Examined are tasks of three goals: beside the first grounder (`eval/same`), and
-beside the other one on pages of its layout (`eval/other`), which the planner has never met.
+beside the other one on its site (`eval/other`), where elements have other numbers.
 
 Paper: https://arxiv.org/abs/2411.00820
 
@@ -20,26 +20,26 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
-SIZE = {'fields': 4, 'values': 4}
+SIZE = {'fields': 4, 'values': 4, 'pages': 4}
 SHOWN_TASKS, TASKS, HARD = (0.8, 0.2, 0.0), (0.7, 0.2, 0.1), (0.0, 0.0, 1.0)  # of 1, 2, 3 goals
 TALK = {'turn_tokens': 1, 'max_turns': 14}  # two for each goal and one to hand in, of both seats
-GROUNDED, DRILLED, STEPS = 150, 60, 150  # train steps: of each grounder, of the planner, of GRPO
+GROUNDED, DRILLED, STEPS = 120, 60, 120  # train steps: of each grounder, of the planner, of GRPO
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `whole` (one policy that reads the page itself)."""
+  """Arguments: `smoke` (seconds, learns nothing); `whole` (one policy that says numbers itself)."""
   arg = parse_arg(arg, smoke=False, whole=False)
   config = arithmetic.get_config('', steps=STEPS)
   del config['sft']
   world, talk = ('end_to_end', {**TALK, 'max_turns': TALK['max_turns'] // 2}) if arg.whole else ('form', TALK)
-  page = lambda lengths, layout: {
-      'name': f'worlds.form.{world}', **SIZE, 'lengths': lengths, 'layout': layout
+  site = lambda number, lengths: {
+      'name': f'worlds.form.{world}', **SIZE, 'lengths': lengths, 'site': number
   }
   seats = lambda grounder: {'planner': 'policy'} if arg.whole else {'planner': 'policy', 'grounder': grounder}
-  config.task = page(TASKS, 'names')
+  config.task = site(0, TASKS)
   model = {
       **config.models.policy, 'width': 48, 'num_heads': 4, 'num_kv_heads': 4, 'mlp_size': 96,
-      'context_length': 48,
+      'context_length': 24,
   }
   config.models = ConfigDict({'policy': model, 'grounder': model, 'other': model})
   config.slow = {'grounder': 'grounder', 'other': 'other'}
@@ -62,9 +62,9 @@ def get_config(arg: str = '') -> ConfigDict:
     }
 
   config.stages = ('ground', 'ground_other', 'drill', 'main')
-  config.ground = cloned('grounder', 'grounder', GROUNDED, page(TASKS, 'names'), {})
-  config.ground_other = cloned('other', 'grounder', GROUNDED, page(TASKS, 'numbers'), {})
-  config.drill = cloned('policy', 'planner', DRILLED, page(SHOWN_TASKS, 'names'), config.slow.to_dict())
+  config.ground = cloned('grounder', 'grounder', GROUNDED, site(0, TASKS), {})
+  config.ground_other = cloned('other', 'grounder', GROUNDED, site(1, TASKS), {})
+  config.drill = cloned('policy', 'planner', DRILLED, site(0, SHOWN_TASKS), config.slow.to_dict())
   if arg.whole:
     config.stages = ('drill', 'main')
     config.slow, config.models = ConfigDict(), ConfigDict({'policy': model})
@@ -79,8 +79,8 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   exam = {'name': 'seats.episodes', 'every': 30, 'problems': 256, **talk}
   config.evals = {
-      'same': {**exam, 'task': page(HARD, 'names'), 'names': seats('grounder')},
-      'other': {**exam, 'task': page(HARD, 'numbers'), 'names': seats('other')},
+      'same': {**exam, 'task': site(0, HARD), 'names': seats('grounder')},
+      'other': {**exam, 'task': site(1, HARD), 'names': seats('other')},
   }
   config.checkpoint.every = 150
   config.log.update(headline='eval/same/success', samples=0, steps_per_dispatch=30)
@@ -90,11 +90,11 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """The mechanism off: one policy that reads the page itself, for as many steps of cloning and of GRPO."""
+  """The mechanism off: one policy that says numbers itself, for as many steps of cloning and of GRPO."""
   other = final('eval/other/success')
   return Claim(
       paper='S241',
-      says='beside another grounder, for pages of another layout, a planner succeeds as before, and a policy '
+      says='beside another grounder, on another site, a planner succeeds as before, and a policy '
       'without the interface does not; with tasks from failures it comes further than with fresh ones',
       reading=other,
       asserts=(

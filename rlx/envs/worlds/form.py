@@ -1,13 +1,13 @@
 """A form on a page: a planner says what is to be pressed, and a grounder finds its number on this page.
 
-    planner `AxCz:` -> A | grounder `A3x1r5..` A -> 3 | -> x | x -> 1 | ... | -> r | r -> 5
+    planner `AxCz:` -> A | grounder `b` A -> 3 | -> x | x -> 1 | ... | -> r | r -> 5
 
 The planner has the task, pairs of a field and the value that it is to have. It names an element: a field, a
-value for the field that was pressed last, or `r`, which hands in and ends the episode. The grounder has the
-page, on which all elements stand in any order with numbers in any order, reads the name and says a number,
-which is pressed; the planner reads what was. What lies between them is a name, so somebody who reads another
-`layout` of pages can sit down beside the same planner. `end_to_end` is the same form without that interface:
-one seat has the page and the task, and says numbers.
+value for the field that was pressed last, or `r`, which hands in and ends the episode. The grounder sees
+which page it is, reads the name and says the number that the element has on this page, which is pressed; the
+planner reads what was. What lies between them is a name, so somebody who knows another `site`, whose pages
+have other numbers, can sit down beside the same planner. `end_to_end` is the same form without that
+interface: one seat has the page and the task, and says numbers.
 
 A task has a code, a weighted sum of its fields and values modulo the number of values. Tasks of code 0 are
 held out; every combination of fields is in both parts.
@@ -17,37 +17,35 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from rlx.envs import text
 from rlx.envs.seats import SUCCESS, SeatReply, VariedTask
 from rlx.envs.turns import index_in, said
-from rlx.errors import ConfigError, between
+from rlx.errors import at_least, between
 from rlx.types import Batch
 
-LAYOUTS = ('names', 'numbers')  # which stand first
-_MARKS, _FIELDS, _VALUES, _HANDS, _NUMBERS = ':?', 'ABCD', 'wxyz', 'r', '123456789'
+_MARKS, _FIELDS, _VALUES, _HANDS, _NUMBERS, _PAGES = ':?', 'ABCD', 'wxyz', 'r', '123456789', 'abcdef'
 
 
-def form(*, fields: int, values: int, lengths: tuple[float, ...], layout: str) -> VariedTask:
+def form(*, fields: int, values: int, pages: int, lengths: tuple[float, ...], site: int) -> VariedTask:
   """Episodes of two seats; handing in with all goals met is worth 1 to both.
 
   Args:
     fields: of the form, in 1..4.
     values: that a field can have, in 2..4; one of so many tasks is held out.
+    pages: of a site, in 1..6.
     lengths: weights of tasks of 1, 2, .. goals, of no more than there are fields.
-    layout: `names` for pages of a name and its number each, `numbers` for a number and its name.
+    site: number of the site, by which elements are numbered on each of its pages.
   Returns:
     The world. Besides `success`, episodes tell `goals`, and `found`, the share of presses so far that were
     what the planner had named.
   """
-  page = _Page(fields, values, layout)
+  page = _Page(fields, values, pages, site)
 
   def asked(task: Batch, key: jax.Array) -> Batch:
-    place, listed = page.drawn(key, task['goals'].shape[0])
-    goals = page.goals(task)
-    pages = text.Piece(listed, jnp.full_like(goals.lengths, listed.shape[1]))
-    columns = max(goals.tokens.shape[1], listed.shape[1])
-    both = [text.join(piece, columns=columns) for piece in (goals, pages)]
+    goals, (place, shown) = page.goals(task), page.drawn(key, task['goals'].shape[0])
+    both = [text.join(piece, columns=goals.tokens.shape[1]) for piece in (goals, shown)]
     return {
         **task, 'place': place, 'prompts': jnp.stack([piece.tokens for piece in both], axis=1),
         'prompt_lengths': jnp.stack([piece.lengths for piece in both], axis=1),
@@ -94,29 +92,28 @@ def form(*, fields: int, values: int, lengths: tuple[float, ...], layout: str) -
 
   return page.task(
       lengths, asked, seats=('planner', 'grounder'), order=(0, 1), start=start, act=act, expert=expert,
-      prompt_columns=max(2 * len(lengths) + 1, 2 * len(page.letters)),
+      prompt_columns=2 * len(lengths) + 1,
   )
 
 
-def end_to_end(*, fields: int, values: int, lengths: tuple[float, ...], layout: str) -> VariedTask:
+def end_to_end(*, fields: int, values: int, pages: int, lengths: tuple[float, ...], site: int) -> VariedTask:
   """The same without a grounder: the planner has the page in front of its task, and says numbers itself.
 
   Args:
     fields: as for `form`, like all that follow.
     values: of a field.
+    pages: of a site.
     lengths: of tasks.
-    layout: of pages.
+    site: its number.
   Returns:
     The world, which tells `success` and `goals`.
   """
-  page = _Page(fields, values, layout)
-  columns = 2 * len(lengths) + 1 + 2 * len(page.letters)
+  page = _Page(fields, values, pages, site)
+  columns = 2 * len(lengths) + 2
 
   def asked(task: Batch, key: jax.Array) -> Batch:
-    place, listed = page.drawn(key, task['goals'].shape[0])
-    goals = page.goals(task)
-    whole = text.Piece(listed, jnp.full_like(goals.lengths, listed.shape[1]))
-    prompt = text.join(whole, goals, columns=columns)
+    goals, (place, shown) = page.goals(task), page.drawn(key, task['goals'].shape[0])
+    prompt = text.join(shown, goals, columns=columns)
     return {
         **task, 'place': place, 'prompts': prompt.tokens[:, None], 'prompt_lengths': prompt.lengths[:, None],
     }
@@ -141,13 +138,14 @@ class _Page:
 
   fields: int
   values: int
-  layout: str
+  pages: int
+  site: int
 
   def __post_init__(self):
     between(1, len(_FIELDS), fields=self.fields)
     between(2, len(_VALUES), values=self.values)
-    if self.layout not in LAYOUTS:
-      raise ConfigError(f'layout={self.layout!r} is none of {", ".join(LAYOUTS)}')
+    between(1, len(_PAGES), pages=self.pages)
+    at_least(0, site=self.site)
 
   @property
   def letters(self) -> str:
@@ -155,7 +153,7 @@ class _Page:
 
   @property
   def alphabet(self) -> str:
-    return _MARKS + self.letters + _NUMBERS[:len(self.letters)]
+    return _MARKS + self.letters + _NUMBERS[:len(self.letters)] + _PAGES[:self.pages]
 
   @property
   def names(self) -> jax.Array:
@@ -166,15 +164,16 @@ class _Page:
   def numbers(self) -> jax.Array:
     return text.characters(_NUMBERS[:len(self.letters)], self.alphabet)
 
-  def drawn(self, key: jax.Array, num: int) -> tuple[jax.Array, jax.Array]:
-    """Which number each element has [num, elements], and pages [num, 2 * elements] that say so."""
+  def numbering(self) -> np.ndarray:
+    """[pages, elements] places among the numbers, of each element."""
     size = len(self.letters)
-    place, order = (
-        jax.vmap(lambda one: jax.random.permutation(one, size))(jax.random.split(own, num))
-        for own in jax.random.split(key)
-    )
-    pair = self.names[order], self.numbers[jnp.take_along_axis(place, order, axis=1)]
-    return place, jnp.stack(pair if self.layout == 'names' else pair[::-1], axis=2).reshape(num, -1)
+    return np.stack([np.random.default_rng([self.site, i]).permutation(size) for i in range(self.pages)])
+
+  def drawn(self, key: jax.Array, num: int) -> tuple[jax.Array, text.Piece]:
+    """Places of the elements [num, elements], and the pages on which they have them, a letter each."""
+    page = jax.random.randint(key, (num,), 0, self.pages)
+    letter = text.symbol(page, _PAGES[:self.pages], self.alphabet)
+    return jnp.asarray(self.numbering(), jnp.int32)[page], letter
 
   def goals(self, task: Batch) -> text.Piece:
     """The task in words: pairs of a field and a value, and `:` behind them."""
