@@ -84,8 +84,8 @@ def best_of(
     turn_tokens: the most tokens of an action.
     max_turns: the most actions of an episode.
   Returns:
-    The evaluation; its metrics are `one`, the success of all episodes, `chosen`, of those that are taken,
-    `gain`, the difference, and `any`, the share of problems with a success.
+    The evaluation; its metrics are those of `episodes`, of all of them, `one`, their success, `chosen`, the
+    success of those that are taken, `gain`, the difference, and `any`, the share of problems with a success.
   Raises:
     ValueError: as the rollout `seats.episodes`.
   """
@@ -102,15 +102,16 @@ def best_of(
     rows = engine.sample(
         engine.seen(models, world_of), speakers, world_of, world_of.sample(problem_key, problems, True), key,
         group_size=samples, turns=turns, world_key=world_key,
-    )[by]
-    success = rows[f'episode/{SUCCESS}'].reshape(problems, samples)
-    return chosen_by(rows['payoffs'].reshape(problems, samples), success)
+    )
+    success, payoffs = rows[by][f'episode/{SUCCESS}'], rows[by]['payoffs']
+    lists = lambda x: x.reshape(problems, samples)
+    return {**described(rows), **chosen_by(lists(payoffs), lists(success))}
 
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
 
 
 def chosen_by(payoffs: jax.Array, success: jax.Array) -> dict[str, jax.Array]:
-  """The metrics of `best_of`, of payoffs and successes [problems, samples]."""
+  """The metrics of `best_of` alone, of payoffs and successes [problems, samples]."""
   best = payoffs == payoffs.max(axis=1, keepdims=True)
   one, chosen = success.mean(), jnp.mean(jnp.sum(success * best, axis=1) / best.sum(axis=1))
   return {'one': one, 'chosen': chosen, 'gain': chosen - one, 'any': success.max(axis=1).mean()}
