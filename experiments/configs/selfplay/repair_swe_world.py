@@ -14,9 +14,9 @@ Paper: https://arxiv.org/abs/2602.03419. There one model says what is printed an
 here it is one.
 
 Result: not run to its end. Of five seeds after all stages, median (worst): accuracy in the interpreter .44
-(.27), with verdicts of chance .13 (.13); runs of held-out problems that are foreseen .956 (.73), with verdicts
-of chance .56; the best of eight episodes less one .23 (.07), with verdicts of chance .00. The arm `in the
-interpreter` was not run.
+(.27), with verdicts of chance .13 (.13); share of runs on held-out problems that are foreseen .956 (.73),
+with verdicts of chance .56; the best of eight episodes less one .23 (.07), with verdicts of chance .00. The
+arm `in the interpreter` was not run.
 """
 
 from ml_collections import ConfigDict
