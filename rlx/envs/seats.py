@@ -20,7 +20,7 @@ from rlx.envs.text import Task
 from rlx.envs.turns import SUCCESS, TurnTask, fingerprint
 from rlx.types import Batch
 
-__all__ = ['SUCCESS', 'Exam', 'ExaminedTask', 'SeatReply', 'SeatTask', 'one_seat', 'told']
+__all__ = ['SUCCESS', 'Exam', 'ExaminedTask', 'SeatReply', 'SeatTask', 'VariedTask', 'one_seat', 'told']
 
 
 class SeatReply(NamedTuple):
@@ -109,6 +109,17 @@ class ExaminedTask(SeatTask):
   """
 
   exam: Callable[[], Exam]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VariedTask(SeatTask):
+  """A world that makes problems like others.
+
+  Attributes:
+    vary: `(problems, key) -> problems`, as many training problems, each like the one in its place.
+  """
+
+  vary: Callable[[Batch, jax.Array], Batch]
 
 
 def one_seat(task: TurnTask) -> SeatTask:

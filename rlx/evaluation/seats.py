@@ -16,12 +16,12 @@ from rlx.envs.seats import SUCCESS, SeatTask
 from rlx.envs.text import Task
 from rlx.errors import ConfigError, at_least
 from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.turns import TRANSCRIBED
 from rlx.rollout.seats import as_table
 from rlx.types import Batch, Models, World
 
 PLAYER = 'player'
 _PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
-_SHOWN = ('tokens', 'valid', 'action_mask', 'turns', 'prompt_lengths', 'token_rewards', 'understood')
 
 
 def episodes(
@@ -55,7 +55,7 @@ def episodes(
         engine.seen(models, world_of), speakers, world_of, world_of.sample(problem_key, problems, True), key,
         group_size=1, turns=turns, world_key=world_key,
     )
-    shown = {seat: {name: x[name][:transcripts] for name in _SHOWN} for seat, x in rows.items()}
+    shown = {seat: {name: x[name][:transcripts] for name in TRANSCRIBED} for seat, x in rows.items()}
     first, success = rows[world_of.seats[0]], f'episode/{SUCCESS}'
     # Nobody is right or wrong in a world that knows no success.
     solved = {'correct': first[success][:transcripts] == 1} if success in first else {}
@@ -120,6 +120,54 @@ def described(rows: Mapping[str, Batch]) -> dict[str, jax.Array]:
       **told, **{f'payoff_{seat}': batch['payoffs'].mean() for seat, batch in rows.items()},
       'truncated_fraction': first['truncated'].mean(dtype=jnp.float32),
   }
+
+
+def best_of(
+    task: Task, speakers: Mapping[str, Speaker], *, problems: int, samples: int, by: str, turn_tokens: int,
+    max_turns: int,
+) -> Evaluation:
+  """Several episodes of each of some held-out problems, and the one of them that a seat is paid most for.
+
+  Args:
+    task: the world, as for `episodes`.
+    speakers: seat -> who sits there.
+    problems: how many.
+    samples: episodes of each.
+    by: the seat; where several of its episodes are paid alike, each of them counts as much.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most actions of an episode.
+  Returns:
+    The evaluation; its metrics are those of `episodes`, of all of them, `one`, their success, `chosen`, the
+    success of those that are taken, `gain`, the difference, and `any`, the share of problems with a success.
+  Raises:
+    ValueError: as the rollout `seats.episodes`.
+  """
+  at_least(1, problems=problems, samples=samples, max_turns=max_turns)
+  world_of = as_table(task)
+  if by not in world_of.seats:
+    raise ConfigError(f'by={by!r} is none of the seats {list(world_of.seats)}')
+  turns = Turns(turn_tokens, max_turns)
+  engine.check(world_of, engine.decoding_of(world_of, speakers), turns)
+
+  def ask(models: Models, world: World):
+    del world
+    problem_key, key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED), 3)
+    rows = engine.sample(
+        engine.seen(models, world_of), speakers, world_of, world_of.sample(problem_key, problems, True), key,
+        group_size=samples, turns=turns, world_key=world_key,
+    )
+    success, payoffs = rows[by][f'episode/{SUCCESS}'], rows[by]['payoffs']
+    lists = lambda x: x.reshape(problems, samples)
+    return {**described(rows), **chosen_by(lists(payoffs), lists(success))}
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def chosen_by(payoffs: jax.Array, success: jax.Array) -> dict[str, jax.Array]:
+  """The metrics of `best_of` alone, of payoffs and successes [problems, samples]."""
+  best = payoffs == payoffs.max(axis=1, keepdims=True)
+  one, chosen = success.mean(), jnp.mean(jnp.sum(success * best, axis=1) / best.sum(axis=1))
+  return {'one': one, 'chosen': chosen, 'gain': chosen - one, 'any': success.max(axis=1).mean()}
 
 
 def versions(

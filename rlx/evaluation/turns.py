@@ -20,7 +20,9 @@ from rlx.rollout.turns import as_world
 from rlx.types import Batch, Models, World
 
 _PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
-_SHOWN = ('tokens', 'valid', 'action_mask', 'turns', 'prompt_lengths', 'token_rewards', 'understood')
+TRANSCRIBED = (  # columns of a row that `transcript` reads
+    'tokens', 'valid', 'action_mask', 'turns', 'prompt_lengths', 'token_rewards', 'understood',
+)
 
 
 def episodes(
@@ -199,7 +201,7 @@ def _played(
         **told,
         **more(models, rows),
     }
-    shown = {name: rows[name][:transcripts] for name in _SHOWN}
+    shown = {name: rows[name][:transcripts] for name in TRANSCRIBED}
     return metrics, {**shown, 'solved': rows[f'episode/{SUCCESS}'][:transcripts] == 1}
 
   def read(answer):

@@ -135,23 +135,34 @@ def played(
 ) -> Play:
   """`(models, world, key) -> ({seat: rows}, world)`; arguments as for `episodes`."""
   check_groups(episodes, group_size)
-  for speaker in speakers.values():
-    check_chance(speaker, group_size)
-  engine.check(task, engine.decoding_of(task, speakers), Turns(turn_tokens, 2))
+  ask = asking(task, speakers, group_size=group_size, turn_tokens=turn_tokens, max_turns=max_turns)
 
   def play(models: Models, world: World, key: Key) -> tuple[dict[str, Batch], World]:
     problem_key, sample_key = jax.random.split(key)
     problems, drawn = task.draw(world['task'], problem_key, episodes // group_size)
-    rows = engine.sample(
-        engine.seen(models, task), speakers, task, problems, sample_key, group_size=group_size,
-        turns=Turns(turn_tokens, jnp.maximum(max_turns(world['step']), 1)),
-        world_key=jax.random.fold_in(key, _WORLD),
-    )
-    columns = columns_of(problems, group_size)
-    rows = {seat: {**columns, **batch} for seat, batch in rows.items()}
+    rows = ask(models, problems, sample_key, jax.random.fold_in(key, _WORLD), world['step'])
     return rows, {**world, 'task': drawn, 'step': world['step'] + 1}
 
   return play
+
+
+def asking(
+    task: SeatTask, speakers: Mapping[str, Speaker], *, group_size: int, turn_tokens: int, max_turns: Horizon
+) -> Callable[[Models, Batch, Key, Key, jax.Array], dict[str, Batch]]:
+  """`(models, problems, key, world_key, step) -> {seat: rows}`; arguments as for `episodes`."""
+  for speaker in speakers.values():
+    check_chance(speaker, group_size)
+  engine.check(task, engine.decoding_of(task, speakers), Turns(turn_tokens, 2))
+
+  def ask(models: Models, problems: Batch, key: Key, world_key: Key, step: jax.Array) -> dict[str, Batch]:
+    rows = engine.sample(
+        engine.seen(models, task), speakers, task, problems, key, group_size=group_size,
+        turns=Turns(turn_tokens, jnp.maximum(max_turns(step), 1)), world_key=world_key,
+    )
+    columns = columns_of(problems, group_size)
+    return {seat: {**columns, **batch} for seat, batch in rows.items()}
+
+  return ask
 
 
 def as_table(task: Task) -> SeatTask:

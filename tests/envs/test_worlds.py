@@ -23,7 +23,7 @@ from rlx.envs.worlds.library import library
 from rlx.envs.worlds.manners import manners
 from rlx.envs.worlds.playbook import playbook
 from rlx.envs.worlds.questions import questions
-from rlx.envs.worlds.repair import repair
+from rlx.envs.worlds.repair import printing, repair
 from rlx.envs.worlds.rooms import rooms
 from rlx.envs.worlds.sokoban import sokoban
 from rlx.envs.worlds.workshop import workshop
@@ -41,6 +41,7 @@ WORLDS = {
     'desk': lambda: desk(pages=3, values=2, goals=2, calls=1, cost=0.01, held_out_share=0.3),
     'counsel': lambda: counsel(moods=4, needs=3, replies=3, patience=0.5, held_out_share=0.3),
     'repair': lambda: repair(operations=2, modulus=5, tests=3, held_out_share=0.3),
+    'printing': lambda: printing(operations=2, modulus=5, tests=3, held_out_share=0.3),
     'lane': lambda: lane(lanes=2, length=6, sight=2, stride=2, cost=0.02, held_out_share=0.3),
     'playbook': lambda: playbook(
         situations=3, replies=3, turns=2, one_rule=True, told=0.5, each=0.5, held_out_share=0.3),

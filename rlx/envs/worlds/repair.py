@@ -6,6 +6,8 @@ should come out. An action names a place and the operation that is to stand ther
 and the tests that still fail. When all pass, the episode is over.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +17,7 @@ from rlx.envs.turns import SUCCESS, Reply, TurnTask, compact, index_in, said, wi
 from rlx.errors import between
 from rlx.types import Batch
 
-_MARKS, _OPERATIONS, _PLACES, _DIGITS = ':?>', '+-dnsh', 'ABCDEF', '0123456789'
+MARKS, OPERATIONS, PLACES, DIGITS = ':?>', '+-dnsh', 'ABCDEF', '0123456789'
 
 
 def repair(*, operations: int, modulus: int, tests: int, held_out_share: float) -> TurnTask:
@@ -31,17 +33,17 @@ def repair(*, operations: int, modulus: int, tests: int, held_out_share: float) 
   between(1, 6, operations=operations)
   between(3, 10, modulus=modulus)
   between(1, modulus, tests=tests)
-  alphabet = _MARKS + _OPERATIONS + _PLACES[:operations] + _DIGITS[:modulus]
-  fine, lost, arrow = text.characters(_MARKS, alphabet)
+  alphabet = MARKS + OPERATIONS + PLACES[:operations] + DIGITS[:modulus]
+  fine, lost, arrow = text.characters(MARKS, alphabet)
   kinds, places, digits = (
-      text.characters(x, alphabet) for x in (_OPERATIONS, _PLACES[:operations], _DIGITS[:modulus])
+      text.characters(x, alphabet) for x in (OPERATIONS, PLACES[:operations], DIGITS[:modulus])
   )
   inputs = jnp.arange(tests)
   programs, number_of = _faulty(operations, modulus, tests)
   known = jnp.asarray(programs, jnp.int32)
 
   def outputs(program):
-    return _run(program, inputs, modulus)
+    return run_program(program, inputs, modulus)
 
   def sample(key: jax.Array, num: int, held_out: bool) -> Batch:
     number = text.draw_indices(
@@ -89,7 +91,37 @@ def repair(*, operations: int, modulus: int, tests: int, held_out_share: float) 
   )
 
 
-def _run(program, inputs, modulus: int):
+def printing(*, operations: int, modulus: int, tests: int, held_out_share: float) -> TurnTask:
+  """`repair` whose observations are what a run prints: the program, a digit for each test, and `:` or `?`.
+
+  Args:
+    operations: as for `repair`, like all that follow.
+    modulus: of the digits.
+    tests: inputs.
+    held_out_share: of the problems.
+  Returns:
+    The world. Behind `:` all tests pass. Observations are all of one length; an edit that means nothing
+    changes nothing, and fails.
+  """
+  inner = repair(operations=operations, modulus=modulus, tests=tests, held_out_share=held_out_share)
+  kinds, digits, marks = (
+      text.characters(x, inner.alphabet) for x in (OPERATIONS, DIGITS[:modulus], MARKS)
+  )
+
+  def act(state, action: jax.Array, length: jax.Array, key: jax.Array) -> Reply:
+    reply = inner.act(state, action, length, key)
+    program = reply.state['program']
+    printed = digits[run_program(program, jnp.arange(tests), modulus)]
+    verdict = jnp.where(reply.ended, marks[0], marks[1])
+    return reply._replace(
+        observation=jnp.concatenate([kinds[program], printed, verdict[None]]).astype(jnp.int32),
+        length=jnp.int32(operations + tests + 1),
+    )
+
+  return dataclasses.replace(inner, act=act, observation_columns=operations + tests + 1)
+
+
+def run_program(program, inputs, modulus: int):
   """What a program [L] makes of inputs [N]; of NumPy's arrays as of JAX's."""
   array = jnp if isinstance(program, jax.Array) else np
   value = inputs
@@ -101,18 +133,18 @@ def _run(program, inputs, modulus: int):
 
 def _faulty(operations: int, modulus: int, tests: int) -> tuple[np.ndarray, int]:
   """Problems [N, operations + 2] that some test sees: a program, the place of the fault, what is there."""
-  num, inputs = len(_OPERATIONS), np.arange(tests)
+  num, inputs = len(OPERATIONS), np.arange(tests)
   random = np.random.default_rng(0)
   found = []
   many = num**operations
   numbers = range(many) if many <= 1296 else random.choice(many, 1296, replace=False)
   for number in numbers:
     program = np.array([number // num**i % num for i in range(operations)])
-    wanted = _run(program, inputs, modulus)
+    wanted = run_program(program, inputs, modulus)
     for place in range(operations):
       for other in range(num):
         changed = program.copy()
         changed[place] = other
-        if np.any(_run(changed, inputs, modulus) != wanted):
+        if np.any(run_program(changed, inputs, modulus) != wanted):
           found.append((*program, place, other))
   return np.array(found), len(found)
