@@ -81,7 +81,7 @@ def coached(
     )
     levels = jnp.broadcast_to(level, (batch_size,)).astype(jnp.float32)
     batch = {**columns_of(problems, group_size), **batch, 'coach/level': levels}
-    world = remembered(world, token, row['sampler_logprobs'][0, 1])
+    world = with_choice(world, token, row['sampler_logprobs'][0, 1])
     return {COACH: instructions, PLAYER: batch}, world
 
   return StatefulRollout(begin=begin, draw=draw, data=None)
@@ -99,7 +99,7 @@ def paid_late(world: World, performance: jax.Array) -> World:
   return {**world, 'paid': world['paid'].at[place].set(rise), 'performance': performance}
 
 
-def remembered(world: World, token: jax.Array, logprob: jax.Array) -> World:
+def with_choice(world: World, token: jax.Array, logprob: jax.Array) -> World:
   """The memory with a new instruction, which is not paid yet, in the place of the oldest."""
   place = world['step'] % world['paid'].shape[0]
   put = lambda name, x: world[name].at[place].set(x)

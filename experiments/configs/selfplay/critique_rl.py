@@ -10,6 +10,9 @@ goes on telling, half of the direct reward and a KL to the critic of the first s
 
 Paper: https://arxiv.org/abs/2510.24320
 
+The critic never learns to judge: what it calls right stays at the base rate through the stage that pays it
+for that.
+
 Result: it does not show. Final eval/critic/judged after 1250 train steps, median of 5 seeds (worst): 0.6465
 (0.5879), 'indirect alone' 0.6309 (0.5879). Claimed, and got (95 % interval over seeds): above 0.8, got 0.6543
 (0.6074 to 0.6953), the run fails it; above 'indirect alone' by 0.2, got 0.01953 (0 to 0.0625), the run fails

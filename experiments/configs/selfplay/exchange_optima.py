@@ -5,7 +5,7 @@
 The world is `envs/worlds/exchange.py`. One model sits at both seats. Supervised rows show it dialogues that
 nearly all tell everything. Then, in rounds, eight dialogues of a question are ranked by the reward of
 `rewards/dialogue.py`, and the best and the worst are a pair for DPO, with the policy before the round as the
-reference: the paper's iDPO, without its tree search.
+reference: the paper's iDPO, without its tree search. GRPO on as many dialogues, paid by the world, gets more.
 
 Paper: https://arxiv.org/abs/2410.08115
 

@@ -3,7 +3,8 @@
     rlx --config=selfplay/kuhn_league --workdir=runs/kuhn_league
 
 Other draws are sections in the place of `rollout.draw`: `controllers.league.prioritised` plays those more
-often against which less is won, `nash_mix` is PSRO's, `latest` the newest.
+often against which less is won, `nash_mix` is PSRO's, `latest` the newest. A learner that has become sure of
+its moves stays where it is, whomever it meets: both arms stand still at the same few values (.33, .5, .67).
 
 Result: it does not show. Mean of the last 5 eval/nash/nash_conv after 1000 train steps, median of 5 seeds
 (worst): 0.3343 (0.6671), 'the last version' 0.3336 (0.5056). Claimed, and got (95 % interval over seeds):

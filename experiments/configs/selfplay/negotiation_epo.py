@@ -10,6 +10,8 @@ learnt nothing, with the actor that it learnt with and with the other one.
 Paper: https://arxiv.org/abs/2502.12486. There the actors are large models that understand advice, and a judge
 says which turns were good; here the turns of a seat are compared with each other.
 
+Heard or not, the strategist comes to an even split: an actor that was shown how to bargain needs no advice.
+
 Result: it does not show. Mean of the last 2 eval/leads/payoff_adviser after 600 train steps, median of 5
 seeds (worst): 0.5 (0.4975), 'unheard' 0.5041 (0.4968). Claimed, and got (95 % interval over seeds): above
 'unheard' by 0.05, got -0.003437 (-0.00549 to 0.00316), the run fails it; mean of the last 2

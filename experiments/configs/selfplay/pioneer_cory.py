@@ -9,6 +9,9 @@ pioneer does; read are its reward and its KL to the reference.
 
 Paper: https://arxiv.org/abs/2410.06101. There the learner is PPO; here it is GRPO, in all arms.
 
+An agent alone has all of its rows at the question that it is examined by; a pair that changes places has half
+of them there, and pays each for the noise of the other.
+
 Result: it does not show. Final eval/one/value after 200 train steps, median of 5 seeds (worst): 0.2199
 (0.0453), 'alone' 0.6086 (0.02876), 'own rewards' 0.2787 (0.0917), 'fixed roles' 0.4097 (0.157). Claimed, and
 got (95 % interval over seeds): above 'alone', got -0.4358 (-0.5559 to -0.09603), the reverse holds; final
