@@ -17,11 +17,12 @@ from rlx.engine.host_turns import Conversation, Said
 from rlx.engine.turns import Turns
 from rlx.envs.host.calls import hermes_json
 from rlx.errors import ConfigError
+from rlx.learners import make_learners_step
 from rlx.rollout.circle import Circle, Voices
-from rlx.rollout.host_seats import episodes
+from rlx.rollout.host_seats import episodes, for_learners
 from rlx.rollout.host_turns import READ_TOKENS
 from rlx.rollout.tabletop import tabletop
-from rlx.types import check
+from rlx.types import HostRollout, check
 
 SEATS, NUM, ROOM = ('a', 'b'), 8, 16
 SIZES = {'group_size': 2, 'num_slots': 4, 'turn_tokens': 6}
@@ -188,17 +189,29 @@ def test_two_models_sit_at_two_seats_and_shapes_are_those_of_what_is_drawn(ring)
     }
 
 
-def test_the_rows_of_learnt_seats_are_one_batch():
-  sizes = {'episodes': NUM, **SIZES, 'max_turns': lambda step: 4}
-  table = table_of(plain_tables.Ring)
-  rollout = episodes(PROBLEMS, dict.fromkeys(SEATS, POLICY), table, {}, **sizes, learnt=SEATS)
+def draw(rollout):
+  """What a rollout of two seats, at which one model sits, draws in a step, and the world behind it."""
   rollout.host._conversations = [PROGRAMS] * 2
   bound = lens.bind(rollout, dict.fromkeys(SEATS, 'policy'))
-  world = {**rollout.begin(KEY), 'data': rollout.data, 'at_step': 3}
-  batch, after = bound({'policy': PARAMS}, world, KEY)
-  rollout.host.close()
+  try:
+    return bound({'policy': PARAMS}, {**rollout.begin(KEY), 'data': rollout.data, 'at_step': 3}, KEY)
+  finally:
+    rollout.host.close()
+
+
+def test_the_rows_of_learnt_seats_are_one_batch_and_each_learner_gets_its_own():
+  parts = PROBLEMS, dict.fromkeys(SEATS, POLICY), table_of(plain_tables.Ring), {}
+  sizes = {'episodes': NUM, **SIZES, 'max_turns': lambda step: 4}
+  batch, after = draw(episodes(*parts, **sizes, learnt=SEATS))
   assert batch['groups'].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 8, 8, 9, 9, 10, 10, 11, 11]
   assert batch['seats'].tolist() == [0] * NUM + [1] * NUM and after['step'] == 1
+  rollout = for_learners(*parts, **sizes, learners={'one': ('a',), 'two': ('b',)})
+  rows, _ = draw(rollout)
+  for name, where in (('one', slice(0, NUM)), ('two', slice(NUM, None))):
+    np.testing.assert_array_equal(rows[name]['tokens'], batch['tokens'][where])
+  assert isinstance(make_learners_step(rollout, None, {}).rollout, HostRollout)
+  with pytest.raises(ValueError, match='host_seats.for_learners'):
+    make_learners_step(dataclasses.replace(rollout, learners=()), None, {})
 
 
 # --- words
