@@ -16,6 +16,7 @@ from rlx import lens
 from rlx.engine.host_turns import Conversation, Said
 from rlx.engine.turns import Turns
 from rlx.envs.host.calls import hermes_json
+from rlx.envs.host.checked import Checked
 from rlx.errors import ConfigError
 from rlx.learners import make_learners_step
 from rlx.rollout.circle import Circle, Voices
@@ -251,6 +252,20 @@ def test_the_table_hears_a_seat_behind_its_tools(hears, heard):
   circle.close()
   assert (result.next, PROBLEMS.decode(result.told[0])) == (0, '[3]')
   assert (last.next, PROBLEMS.decode(last.told[1])) == (1, f'({heard.format(call=call)})')
+
+
+def test_a_checker_accepts_the_number_that_it_finds_itself_and_each_is_paid():
+  table = Checked(attempts=2, again='\nAnswer:')
+  play = lambda *said: [table.step(('solver', 'checker')[i % 2], text) for i, text in enumerate(said)]
+  table.reset('1+1 = 2\n#### 1,002', question='?')
+  assert play('so 7', 'it is 8', '#### 1002.0', '1002') == [
+      ({'checker': 'so 7\nAnswer:'}, {}, 'checker'), ({'solver': '\nAnswer:'}, {'checker': 0.5}, 'solver'),
+      ({'checker': '#### 1002.0\nAnswer:'}, {}, 'checker'), ({}, {'checker': 0.5, 'solver': 1.0}, None),
+  ]
+  table.reset('#### 2')
+  assert play('none', 'none')[1] == ({'solver': '\nAnswer:'}, {'checker': 0.5}, 'solver')
+  table.reset('#### 2')
+  assert play('3', '3')[1] == ({}, {'checker': 0.0, 'solver': 0.0}, None)
 
 
 # --- what is refused

@@ -1,8 +1,11 @@
 """A table of two: one answers a problem, the other works it out anew, and accepts the answer or does not."""
 
-from rlx.rewards.math import math_answer
+from fractions import Fraction
+import re
 
-_TOLERANCE = 1e-6
+from rlx.rewards.math import final_answer
+
+_PLAIN = re.compile(r'[+-]?\d{1,30}(\.\d{1,30})?')
 
 
 class Checked:
@@ -41,5 +44,12 @@ class Checked:
 
 
 def _same(text: str, other: str) -> bool:
-  """Whether two texts come to the same answer; one without an answer comes to none."""
-  return math_answer([text], [other], tolerance=_TOLERANCE) == [1.0]
+  """Whether two texts come to the same number; one without a number comes to none."""
+  number = _number(text)
+  return number is not None and number == _number(other)
+
+
+def _number(text: str) -> Fraction | None:
+  """The last number of a text, or that behind its last `####`."""
+  found = (final_answer(text) or '').replace(',', '').strip(' .$')
+  return Fraction(found) if _PLAIN.fullmatch(found) else None
