@@ -23,10 +23,11 @@ def main(argv: list[str]) -> int:
   paths = sorted(folder.glob(arguments.records))
   if not paths:
     raise CommandError(f'{folder} has no records {arguments.records}; runs with tools in Python have them')
-  boxes = _boxes(arguments.workdir)
+  hosts = _hosts(arguments.workdir)
   num, changed = 0, []
   for path in paths:
-    found = calls_again.again(_box_of(path.parent.name, boxes), calls_record.read(path))
+    box = _host_of(path.parent.name, hosts).box_of(path.stem)
+    found = calls_again.again(box, calls_record.read(path))
     num += len(found)
     changed += [(path, one) for one in found if not one.is_same]
   print(f'{num} calls of {len(paths)} records, {len(changed)} with another answer')
@@ -35,8 +36,8 @@ def main(argv: list[str]) -> int:
   return EXIT_DO_NOT_RETRY if changed else EXIT_DONE
 
 
-def _boxes(workdir: str) -> dict:
-  """The toolboxes of a run: of its stages by name, and of its evaluations."""
+def _hosts(workdir: str) -> dict:
+  """What has tools in a run: its stages by name, and its evaluations."""
   from rlx.evaluation.evaluation import HostEvaluation
   from rlx.run.build import build
   from rlx.run.opened import config_of
@@ -44,14 +45,14 @@ def _boxes(workdir: str) -> dict:
 
   run = build(config_of(workdir))
   rollouts = {stage.name: stage.rollout for stage in run.stages}
-  boxes = {name: one.host.box for name, one in rollouts.items() if isinstance(one, HostRollout)}
+  hosts = {name: one.host for name, one in rollouts.items() if isinstance(one, HostRollout)}
   of_evals = {exam.name: exam.evaluation for exam in run.evals if isinstance(exam.evaluation, HostEvaluation)}
-  return boxes | {f'eval_{name}': evaluation.host.box for name, evaluation in of_evals.items()}
+  return hosts | {f'eval_{name}': evaluation.host for name, evaluation in of_evals.items()}
 
 
-def _box_of(folder: str, boxes: dict):
-  """The toolbox of a folder: that of a stage, or `eval_<name>_<step>`."""
+def _host_of(folder: str, hosts: dict):
+  """Whose folder it is: that of a stage, or `eval_<name>_<step>`."""
   for name in (folder, folder.rpartition('_')[0]):
-    if name in boxes:
-      return boxes[name]
-  raise CommandError(f'calls/{folder} is of no stage and no evaluation of the run: {sorted(boxes)}')
+    if name in hosts:
+      return hosts[name]
+  raise CommandError(f'calls/{folder} is of no stage and no evaluation of the run: {sorted(hosts)}')

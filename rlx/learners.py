@@ -90,8 +90,11 @@ def make_learners_step(
       of its own.
   """
   play = stateful(rollout)
-  if isinstance(play, HostRollout):
-    raise ValueError('several learners share no rollout with tools in Python; train one model there')
+  if isinstance(play, HostRollout) and not play.learners:
+    raise ValueError(
+        'several learners share no rollout of one speaker with tools in Python; train one model there, or '
+        "take rollout.name='host_seats.for_learners'"
+    )
 
   def sample(state: State, data: Any = None, frozen: Models = NO_MODELS) -> tuple[Rows, World]:
     own = state.replace(world=state.world[PLAY])
@@ -160,13 +163,21 @@ def _rollout(play: StatefulRollout, learners: Mapping[str, Learner]) -> Stateful
   def anew(world: World, key: Key) -> World:
     return {name: rollouts[name].anew(world[name], own) for name, own in keys(key).items()}
 
+  def shapes(models: Models, world: World, key: Key) -> tuple[Rows, World]:
+    own = {**world[PLAY], 'data': world['data'][PLAY]}
+    rows, played = play.shapes(models, own, key)
+    return rows, {**{name: x for name, x in world.items() if name != 'data'}, PLAY: played}
+
   begins_anew = any(rollout.begins_anew for rollout in rollouts.values())
   data = {name: rollout.data for name, rollout in rollouts.items()}
-  return StatefulRollout(
-      begin=begin, draw=draw, data=data if any(x is not None for x in data.values()) else None,
-      observe=play.observe, warm_up=warm_up, ahead=play.ahead,
-      anew=anew if begins_anew else go_on,
-  )
+  parts = {
+      'begin': begin, 'draw': draw, 'data': data if any(x is not None for x in data.values()) else None,
+      'observe': play.observe, 'warm_up': warm_up, 'ahead': play.ahead,
+      'anew': anew if begins_anew else go_on,
+  }
+  if isinstance(play, HostRollout):  # which has data: texts
+    return HostRollout(**parts, shapes=shapes, host=play.host, learners=play.learners)
+  return StatefulRollout(**parts)
 
 
 def _take(learner: Learner, name: str, data: Any, frozen: Models, state: State, rows: Batch | None):

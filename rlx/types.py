@@ -132,16 +132,18 @@ class HostRollout(StatefulRollout):
   Attributes:
     shapes: `(models, world, key) -> (batch, world)` that is traced in place of `draw`: the same shapes.
     host: what runs beside it.
+    learners: whose rows it draws, by name; () where they are one batch.
   """
 
   shapes: Rollout
   host: OnTheHost
+  learners: tuple[str, ...] = ()
 
   def __call__(self, models: Models, world: World, key: Key) -> tuple[Batch, World]:
     if 'at_step' not in world:
       raise ValueError(
-          'a rollout with tools in Python is that of a stage itself: no other rollout, and not several '
-          'learners, can draw from it'
+          'a rollout with tools in Python is that of a stage itself: no other rollout, and no single '
+          'learner of several, can draw from it'
       )
     return self.draw(models, world, key)
 

@@ -134,8 +134,8 @@ class Conversation:
       group_size: episodes a problem.
       num_slots: episodes in the loop at a time; 0 for all.
     """
-    self._model, self._decoding, self._turns = model, decoding, turns
-    self._group_size, self._num_slots = group_size, num_slots
+    self._model, self.decoding, self._turns = model, decoding, turns
+    self.group_size, self._num_slots = group_size, num_slots
     self._open = jax.jit(self._opened)
     self._go = jax.jit(self._gone_on, donate_argnums=1)
     self._hear = jax.jit(self._heard, donate_argnums=1)
@@ -156,55 +156,68 @@ class Conversation:
       counterpart: answers.
       max_turns: the most turns of an episode.
     """
-    engine.check_context(self._model, self._decoding, prompts.shape[1])
-    num = prompts.shape[0] * self._group_size
-    fixed, moving = self._open(params, prompts, prompt_lengths, key)
-    book = Book(num, self._decoding.max_tokens, max_turns, counterpart.info)
+    keys = keys_of(key, prompts.shape[0] * self.group_size)
+    sitting = self.open(params, prompts, prompt_lengths, keys, max_turns=max_turns, info=counterpart.info)
     waited = 0.0
     while True:
-      moving, view = self._go(fixed, moving)
-      view = jax.device_get(view)
-      live = view.sequence < num
-      if not live.any():
+      for said in sitting.go():
+        counterpart.say(said)
+      if sitting.is_over:
         break
-      for slot in np.flatnonzero(live & view.waits):
-        if said := book.asked(view, slot, self._decoding):
-          counterpart.say(said)
-      began, everybody = time.monotonic(), bool(view.waits[live].all())
+      began, everybody = time.monotonic(), sitting.is_idle
       answers = counterpart.answers(wait=everybody)
       waited += everybody * (time.monotonic() - began)
-      if answers:
-        arrays = book.told(answers, len(view.sequence))
-        moving = self._hear(fixed, moving, *arrays)
-        for sequence in arrays[0][arrays[3]]:
-          counterpart.over(int(sequence))
-    slots, talk = moving
-    idle, busy = (int(x) for x in jax.device_get((talk.idle, talk.busy)))
-    self.tally = Tally(idle / max(idle + busy, 1), waited)
-    return self._end(prompts, prompt_lengths, slots.tokens, slots.logprobs, slots.counts, book.episodes())
+      for sequence in sitting.hear(answers):
+        counterpart.over(sequence)
+    self.tally = tally_of([sitting], waited)
+    return sitting.rows()
+
+  def open(
+      self, params: Params, prompts: jax.Array, prompt_lengths: jax.Array, keys: jax.Array, *, max_turns: int,
+      info: Sequence[str], silent: bool = False,
+  ) -> 'Sitting':
+    """Episodes of prompts, before anything is said.
+
+    Args:
+      params: as for `sample`, like what is not below.
+      prompts: [P, Tp].
+      prompt_lengths: [P].
+      keys: [P * group_size], the noise of each episode.
+      max_turns: of an episode.
+      info: names of what is told of each.
+      silent: nothing is said before an answer came, to nothing: it is read, and then the first turn begins.
+    """
+    engine.check_context(self._model, self.decoding, prompts.shape[1])
+    num = len(keys)
+    fixed, moving = self._open(params, prompts, prompt_lengths, keys, jnp.full(num, silent))
+    book = Book(num, self.decoding.max_tokens, max_turns, info, silent=silent)
+    end = functools.partial(self._end, prompts, prompt_lengths)
+    return Sitting(
+        functools.partial(self._go, fixed), functools.partial(self._hear, fixed), end, moving, book,
+        self.decoding, num,
+    )
 
   def shapes(
       self, params: Params, prompts: jax.Array, prompt_lengths: jax.Array, key: Key, info: Sequence[str]
   ) -> Batch:
     """Rows of the shapes of `sample`, of episodes in which nothing happens; only ever traced."""
-    fixed, moving = self._opened(params, prompts, prompt_lengths, key)
+    num = prompts.shape[0] * self.group_size
+    fixed, moving = self._opened(params, prompts, prompt_lengths, keys_of(key, num), jnp.zeros(num, bool))
     (slots, _), _ = self._gone_on(fixed, moving)
-    num = prompts.shape[0] * self._group_size
-    known = Book(num, self._decoding.max_tokens, 1, info).episodes()
+    known = Book(num, self.decoding.max_tokens, 1, info).episodes()
     return self._ended(prompts, prompt_lengths, slots.tokens, slots.logprobs, slots.counts, known)
 
   # --- compiled
 
-  def _opened(self, params, prompts, lengths, key) -> tuple[Fixed, tuple[Slots, Talk]]:
-    """The state before the first step."""
-    num = prompts.shape[0] * self._group_size
-    keys = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(num))
+  def _opened(self, params, prompts, lengths, keys, waits) -> tuple[Fixed, tuple[Slots, Talk]]:
+    """The state before the first step; `waits` [N] says who waits from the start."""
+    num = prompts.shape[0] * self.group_size
     params, bank, queue, slots = engine.open_queue(
-        params, self._model, prompts, lengths, jnp.full(num, self._decoding.max_tokens),
-        group_size=self._group_size, decoding=self._decoding, num_slots=self._num_slots or num,
+        params, self._model, prompts, lengths, jnp.full(num, self.decoding.max_tokens),
+        group_size=self.group_size, decoding=self.decoding, num_slots=self._num_slots or num,
     )
     zeros, zero = jnp.zeros(num + 1, jnp.int32), jnp.int32(0)
-    talk = Talk(begun=zeros, told=zeros, waits=zeros.astype(bool), heard=zeros, idle=zero, busy=zero)
+    talk = Talk(begun=zeros, told=zeros, waits=jnp.pad(waits, (0, 1)), heard=zeros, idle=zero, busy=zero)
     return Fixed(params, bank, queue, jnp.concatenate([keys, keys[:1]])), (slots, talk)
 
   def _gone_on(self, fixed: Fixed, moving: tuple[Slots, Talk]) -> tuple[tuple[Slots, Talk], View]:
@@ -235,7 +248,7 @@ class Conversation:
     params, _, queue, keys = fixed
     num, sequence = queue.budgets.shape[0], slots.sequence
     draw = lambda hidden, sequence, count: engine.draw_tokens(
-        params, self._model, self._decoding, keys[sequence], hidden, count
+        params, self._model, self.decoding, keys[sequence], hidden, count
     )
     live, held = sequence < num, talk.waits[sequence]
     if self._turns.read_tokens > 1:
@@ -249,8 +262,8 @@ class Conversation:
     logprobs = jnp.where(reading, 0, drawn[1])
     end = count + 1
     long = end - talk.begun[sequence] >= self._turns.turn_tokens
-    long |= end >= self._decoding.max_tokens
-    heard, ended = self._decoding.follow(talk.heard[sequence], tokens)
+    long |= end >= self.decoding.max_tokens
+    heard, ended = self.decoding.follow(talk.heard[sequence], tokens)
     heard = jnp.where(reading | ended, 0, heard)  # strings are those of one turn
     due = live & ~held & ~reading & (ended | long)
     # Nothing ends here: it is the host that says so.
@@ -287,15 +300,73 @@ class Conversation:
   def _ended(self, prompts, lengths, tokens, logprobs, counts, known: Episodes) -> Batch:
     one = lambda x: x[:-1, None]
     return as_rows(
-        prompts, lengths, one(tokens), one(logprobs), one(counts), known, group_size=self._group_size,
-        decoding=self._decoding,
+        prompts, lengths, one(tokens), one(logprobs), one(counts), known, group_size=self.group_size,
+        decoding=self.decoding,
     )
+
+
+class Sitting:
+  """Episodes of one speaker while they go on, piece by piece; made by `Conversation.open`.
+
+  Attributes:
+    is_idle: nothing is said before somebody answers.
+    is_over: no episode is left.
+  """
+
+  def __init__(self, go, hear, end, moving: tuple[Slots, Talk], book: 'Book', decoding: Decoding, num: int):
+    self._programs, self._moving, self._book = (go, hear, end), moving, book
+    self._decoding, self._num, self._num_slots = decoding, num, moving[0].sequence.shape[0]
+    self.is_idle = self.is_over = False
+
+  def go(self) -> list[Said]:
+    """Decodes a piece; the actions that ended in it."""
+    self._moving, view = self._programs[0](self._moving)
+    view = jax.device_get(view)
+    live = view.sequence < self._num
+    self.is_over, self.is_idle = not live.any(), bool(view.waits[live].all())
+    asked = [self._book.asked(view, slot, self._decoding) for slot in np.flatnonzero(live & view.waits)]
+    return [said for said in asked if said]
+
+  def hear(self, answers: Sequence[Answer]) -> list[int]:
+    """Takes answers, at most one of each episode that waits; the episodes that are over with it."""
+    if not answers:
+      return []
+    arrays = self._book.told(answers, self._num_slots)
+    self._moving, self.is_idle = self._programs[1](self._moving, *arrays), False
+    return [int(sequence) for sequence in arrays[0][arrays[3]]]
+
+  def end_of(self, sequence: int) -> int:
+    """How many tokens an episode has behind its prompt; it waits."""
+    return self._book.end_of(sequence)
+
+  def rows(self) -> Batch:
+    """The rows, when all is over."""
+    slots, _ = self._moving
+    return self._programs[2](slots.tokens, slots.logprobs, slots.counts, self._book.episodes())
+
+  def steps(self) -> tuple[int, int]:
+    """Of the steps of slots, those in which an episode waited, and those in which it went on."""
+    idle, busy = jax.device_get((self._moving[1].idle, self._moving[1].busy))
+    return int(idle), int(busy)
+
+
+def tally_of(sittings: Sequence[Sitting], waited_seconds: float) -> Tally:
+  """What is to be told of sittings that were in the loop together."""
+  idle, busy = np.sum([sitting.steps() for sitting in sittings], axis=0)
+  return Tally(int(idle) / max(int(idle + busy), 1), waited_seconds)
+
+
+def keys_of(key: Key, num: int) -> jax.Array:
+  """[N] keys of as many episodes."""
+  return jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(num))
 
 
 class Book:
   """What the host knows of N episodes of T columns behind their prompts."""
 
-  def __init__(self, num: int, columns: int, max_turns: int, info: Sequence[str]):
+  def __init__(
+      self, num: int, columns: int, max_turns: int, info: Sequence[str], *, silent: bool = False
+  ):
     """Nothing was said yet.
 
     Args:
@@ -303,9 +374,12 @@ class Book:
       columns: T.
       max_turns: of an episode.
       info: names of what is told of each.
+      silent: the first answer is one to nothing.
     """
     self._columns, self._max_turns = columns, max_turns
-    self._ends: dict[int, int] = {}  # where the action ends, of those that wait for an answer
+    self._silent = set(range(num)) if silent else set()
+    # Where the action ends, of those that wait for an answer.
+    self._ends: dict[int, int] = dict.fromkeys(self._silent, 0)
     flags, numbers = np.zeros((num, columns), bool), np.zeros((num, columns), np.float32)
     self._heard, self._closes, self._understood = flags, flags.copy(), flags.copy()
     self._rewards, self._anchors = numbers, numbers.astype(np.int32)
@@ -323,6 +397,10 @@ class Book:
         sequence, int(self._turn[sequence]), tokens, is_cut=tokens[-1] not in decoding.eos_ids,
         is_full=len(tokens) == view.actions.shape[1] or end == self._columns,
     )
+
+  def end_of(self, sequence: int) -> int:
+    """Where the action of an episode ends that waits for an answer."""
+    return self._ends[sequence]
 
   def told(self, answers: Sequence[Answer], num_slots: int) -> tuple[np.ndarray, ...]:
     """Enters answers, and makes arrays of them for `Conversation`: sequences [S] (N for none), what they read
@@ -346,7 +424,9 @@ class Book:
     """What one answer says of its episode; whether that is over."""
     row, end = answer.sequence, self._ends.pop(answer.sequence)
     stops = answer.ended or answer.stops
-    if not answer.goes_on:
+    is_to_nothing = row in self._silent
+    self._silent.discard(row)
+    if not (answer.goes_on or is_to_nothing):
       self._closes[row, end - 1], self._rewards[row, end - 1] = True, answer.reward
       self._understood[row, end - 1], self._anchors[row, end - 1] = answer.understood, answer.anchor
       self._turn[row] += 1

@@ -131,7 +131,7 @@ def _play(params, prompts, prompt_lengths, given, group_size, *, speakers, task,
         jnp.full(len(given['keys']), decoding.max_tokens), group_size=group_size, decoding=decoding,
         num_slots=len(given['keys']),
     )
-    keys = _keys_of_seat(given['keys'], number)
+    keys = keys_of_seat(given['keys'], number)
     parts.append((weights, model, keys, jnp.repeat(lengths, group_size), slots))
   read = [(slots.hidden, slots.cache) for *_, slots in parts]
   table = _fresh(task, given['problems'], read, decoding)
@@ -153,7 +153,7 @@ def _play(params, prompts, prompt_lengths, given, group_size, *, speakers, task,
   return seats, table.truncated, table.info
 
 
-def _keys_of_seat(keys: jax.Array, number: int) -> jax.Array:
+def keys_of_seat(keys: jax.Array, number: int) -> jax.Array:
   """[E] keys of what a seat says: those of the sequences for the first one."""
   return keys if number == 0 else jax.vmap(lambda one: jax.random.fold_in(one, _LATER + number))(keys)
 

@@ -12,6 +12,7 @@ Whoever draws such rows is Python (`HostRollout`): the step is cut there, as for
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 import queue
 import re
 from typing import Any
@@ -25,7 +26,7 @@ from rlx.data.dataset import Dataset
 from rlx.engine.host_turns import Answer, Conversation, Said
 from rlx.engine.speaker import Speaker
 from rlx.engine.turns import Turns
-from rlx.envs.host.calls import Malformed
+from rlx.envs.host.calls import Calls, Malformed
 from rlx.envs.host.tools import OVER
 from rlx.errors import ConfigError, at_least
 from rlx.rollout.prompts import check_chance, check_groups, columns_of
@@ -176,7 +177,7 @@ class Table:
     Raises:
       ConfigError: as `episodes`.
     """
-    _check(task, policy, box, turn_tokens)
+    check_texts(task, policy, box.role, turn_tokens)
     self._task, self.box, self._group_size = task, box, group_size
     self._policy, self._decoding = policy.model, policy.decoding
     self._conversation = Conversation(
@@ -190,6 +191,11 @@ class Table:
   def keep_in(self, folder) -> None:
     """Calls are recorded in this folder."""
     self._desk.keep_in(folder)
+
+  def box_of(self, record: str) -> Toolbox:
+    """What the calls of a record were made with, whatever its name."""
+    del record
+    return self.box
 
   def heard(self) -> list[str]:
     """What went wrong since the last time of asking, in words."""
@@ -290,13 +296,17 @@ class Table:
     }
 
 
+def columns_of_tools(seats: Sequence[Seat]) -> dict[str, np.ndarray]:
+  """Of each episode, its calls and their failures."""
+  floats = lambda values: np.array(list(values), np.float32)
+  failed = {f'tools/failed_{kind}': floats(s.failures.get(kind, 0) for s in seats) for kind in FAILURES}
+  return {'tools/calls': floats(seat.calls for seat in seats), **failed}
+
+
 def _columns(seats: Sequence[Seat]) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
   """Of each episode: its calls and their failures, whether its world was lost, and its reward."""
-  floats = lambda values: np.array(list(values), np.float32)
-  tools = {'tools/calls': floats(seat.calls for seat in seats)}
-  tools |= {f'tools/failed_{kind}': floats(s.failures.get(kind, 0) for s in seats) for kind in FAILURES}
-  rewards = floats(np.nan if seat.reward is None else seat.reward for seat in seats)
-  return tools, np.array([seat.is_lost for seat in seats], bool), rewards
+  rewards = np.array([np.nan if seat.reward is None else seat.reward for seat in seats], np.float32)
+  return columns_of_tools(seats), np.array([seat.is_lost for seat in seats], bool), rewards
 
 
 class Words:
@@ -306,33 +316,35 @@ class Words:
 
   def __init__(self, task: Dataset, decoding, box: Toolbox, desk: Desk, seats: Sequence[Seat]):
     self._task, self._box, self._desk, self._seats, self._decoding = task, box, desk, seats, decoding
-    self._there: queue.SimpleQueue = queue.SimpleQueue()  # answers, and (said, understood, results)
+    self._there: queue.SimpleQueue = queue.SimpleQueue()  # functions without arguments that make answers
     self._ends: list = []
 
   def say(self, said: Said) -> None:
     """As `Counterpart`."""
     text = self._task.decode(said.tokens)
     calls = self._box.calls(text)
-    understood = bool(calls) or not said.is_cut
-    if not calls and said.is_cut and not said.is_full:  # a stop string that was no call's
-      self._there.put(Answer(said.sequence, goes_on=True))
-      return
-    if not calls:
-      self._there.put(Answer(said.sequence, ended=not said.is_cut, stops=True, understood=understood))
-      return
-    understood &= not any(isinstance(call, Malformed) for call in calls)
-    future = self._desk.submit(self._desk.turn, self._seats[said.sequence], said.turn, calls)
-    future.add_done_callback(lambda done: self._there.put((said, understood, done)))
+    if calls:
+      future = self._desk.submit(self._desk.turn, self._seats[said.sequence], said.turn, calls)
+      future.add_done_callback(lambda done: self.put(said, lambda: self._written(said, calls, done)))
+    elif said.is_cut and not said.is_full:  # a stop string that was no call's
+      self.put(said, lambda: Answer(said.sequence, goes_on=True))
+    else:
+      self.without_a_call(said, text)
+
+  def without_a_call(self, said: Said, text: str) -> None:
+    """What is done with a turn that calls nothing: it is the answer."""
+    del text
+    over = Answer(said.sequence, ended=not said.is_cut, stops=True, understood=not said.is_cut)
+    self.put(said, lambda: over)
+
+  def put(self, said: Said, make: Callable[[], Answer]) -> None:
+    """Takes a function that makes the answer to what was said, to be called by the thread of `answers`."""
+    del said
+    self._there.put(make)
 
   def answers(self, *, wait: bool) -> list[Answer]:
     """As `Counterpart`."""
-    found = []
-    while True:
-      try:
-        item = self._there.get(block=wait and not found)
-      except queue.Empty:
-        return found
-      found.append(item if isinstance(item, Answer) else self._written(*item))
+    return [make() for make in taken(self._there, wait=wait)]
 
   def over(self, sequence: int) -> None:
     """As `Counterpart`."""
@@ -343,22 +355,16 @@ class Words:
     for future in self._ends:
       future.result()
 
-  def _written(self, said: Said, understood: bool, done) -> Answer:
+  def _written(self, said: Said, calls: Calls, done: Future) -> Answer:
     """The results of a turn as tokens behind it."""
-    results = done.result()
+    results, understood = done.result(), not any(isinstance(call, Malformed) for call in calls)
     if self._seats[said.sequence].is_lost:
       return Answer(said.sequence, stops=True, understood=understood)
     if results[-1].kind == OVER:
       return Answer(said.sequence, ended=True, stops=True, understood=understood)
     texts = [self._cut(said.sequence, result) for result in results]
-    return Answer(said.sequence, self._tokens(texts, said), understood=understood)
-
-  def _tokens(self, texts: Sequence[str], said: Said) -> list[int]:
-    tokenizer, box = self._task.tokenizer, self._box
-    if not self._task.conversational:
-      return [token for text in texts for token in tokenizer.encode_between(box.before, text, box.after)]
-    # A turn that was cut gets its end token, which the policy did not say.
-    return tokenizer.encode_answers(texts, role=box.role, ended=not said.is_cut)
+    tokens = tokens_behind(self._task, self._box, texts, ended=not said.is_cut)
+    return Answer(said.sequence, tokens, understood=understood)
 
   def _cut(self, sequence: int, result: Result) -> str:
     """What is read of a result."""
@@ -374,6 +380,31 @@ class Words:
     return self._task.decode(ids[:most] if head else ids[-most:])
 
 
+def taken(there: queue.SimpleQueue, *, wait: bool) -> list:
+  """What is in a queue; with `wait`, at least one thing."""
+  found = []
+  while True:
+    try:
+      found.append(there.get(block=wait and not found))
+    except queue.Empty:
+      return found
+
+
+def tokens_behind(task: Dataset, box: Toolbox, texts: Sequence[str], *, ended: bool) -> list[int]:
+  """The tokens of texts that are read behind a turn, with what stands around them.
+
+  Args:
+    task: its tokenizer.
+    box: says what stands around them, or of which role they are as messages.
+    texts: in their order.
+    ended: whether the turn has its end token; as a message it gets one otherwise, which nobody said.
+  """
+  if not task.conversational:
+    around = lambda text: task.tokenizer.encode_between(box.before, text, box.after)
+    return [token for text in texts for token in around(text)]
+  return task.tokenizer.encode_answers(texts, role=box.role, ended=ended)
+
+
 def prompt_with(task: Dataset, row: int, said: str) -> list[int]:
   """The tokens of the prompt of a row, with a text at the end of it, or of its last message."""
   [prompt] = task.prompts([row])
@@ -384,7 +415,7 @@ def prompt_with(task: Dataset, row: int, said: str) -> list[int]:
   return task.tokenizer.encode_chat(messages, generation_prompt=True)[0]
 
 
-def _check(task: Any, policy: Speaker, box: Toolbox, turn_tokens: int) -> None:
+def check_texts(task: Any, policy: Speaker, role: str, turn_tokens: int) -> None:
   """Raises `ConfigError` for what cannot be talked to, before anything runs."""
   if not isinstance(task, Dataset):
     raise ConfigError(
@@ -399,4 +430,4 @@ def _check(task: Any, policy: Speaker, box: Toolbox, turn_tokens: int) -> None:
         'room of the episode; lower turn_tokens or raise max_tokens'
     )
   if task.conversational:  # raises where the template cannot be continued
-    task.tokenizer.encode_answers([_TRIAL], role=box.role, ended=True)
+    task.tokenizer.encode_answers([_TRIAL], role=role, ended=True)

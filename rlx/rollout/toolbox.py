@@ -80,7 +80,7 @@ class Toolbox:
   @property
   def rewards(self) -> bool:
     """Whether worlds say what their episodes are worth."""
-    return any(hasattr(_class_of(world), kinds.REWARD) for world in self.worlds.values())
+    return any(hasattr(class_of(world), kinds.REWARD) for world in self.worlds.values())
 
   def world_of(self, columns: Mapping[str, Any]) -> str:
     """The world of a row, '' for none. Raises `ConfigError` where the row does not say which."""
@@ -125,15 +125,15 @@ def toolbox(
   at_least(0, reset_tokens=reset_tokens)
   if keep not in ('head', 'tail'):
     raise ConfigError(f"keep={keep!r}: 'head' or 'tail', the end of a long result that is read")
-  functions = {name: kinds.tool(name, _called(_made(name, one))) for name, one in tools.items()}
-  worlds = {name: _made(name, one) for name, one in environments.items()}
-  methods = {name: kinds.tools_of(_class_of(world)) for name, world in worlds.items()}
+  functions = {name: kinds.tool(name, _called(made_of(name, one))) for name, one in tools.items()}
+  worlds = {name: made_of(name, one) for name, one in environments.items()}
+  methods = {name: kinds.tools_of(class_of(world)) for name, world in worlds.items()}
   if not functions and not worlds:
     raise ConfigError('a toolbox has tools or environments, and both are empty here')
   for name, known in methods.items():
     if both := sorted(known.keys() & functions):
       raise ConfigError(f'{both} are functions and methods of {name!r}; a tool has one meaning')
-  if len({hasattr(_class_of(world), kinds.REWARD) for world in worlds.values()}) > 1:
+  if len({hasattr(class_of(world), kinds.REWARD) for world in worlds.values()}) > 1:
     raise ConfigError(f'of the worlds {sorted(worlds)} some have get_reward() and some do not; all or none')
   return Toolbox(
       functions=functions, worlds=worlds, methods=methods, calls=calls, timeout_seconds=timeout_seconds,
@@ -147,7 +147,7 @@ def _encodable(text: str) -> str:
   return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
 
 
-def _made(name: str, one: Any) -> Callable:
+def made_of(name: str, one: Any) -> Callable:
   """A function or a class, from a section or as it is."""
   if callable(one):
     return one
@@ -160,10 +160,11 @@ def _made(name: str, one: Any) -> Callable:
 
 def _called(made: Callable) -> Callable:
   """A function; of a class, whose instances are functions, such an instance."""
-  return made() if isinstance(_class_of(made), type) else made
+  return made() if isinstance(class_of(made), type) else made
 
 
-def _class_of(world: Any) -> Any:
+def class_of(world: Any) -> Any:
+  """The class of a world, without what is bound to it."""
   return world.func if isinstance(world, functools.partial) else world
 
 

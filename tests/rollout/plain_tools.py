@@ -49,6 +49,15 @@ def slow_echo(text: str) -> str:
   return answer
 
 
+def broken_echo(text: str) -> str:
+  """Fails, whatever it is told.
+
+  Args:
+    text: of no use.
+  """
+  raise ValueError('no echo')
+
+
 def fail(how: str) -> str:
   """Fails.
 
@@ -82,6 +91,13 @@ def fail(how: str) -> str:
 def whatever(text: str) -> list[Call]:
   """A format in which anything is a call, so that a policy that knows nothing makes some."""
   return [Call('echo', text)] if len(text) % 3 else [Malformed('of no use')] if len(text) % 2 else []
+
+
+def now_and_then(text: str) -> list[Call]:
+  """A format in which a text of some lengths is a call."""
+  if len(text) % 3 == 0:
+    return [Call('echo', text)]
+  return [Malformed('of no use')] if len(text) % 8 == 1 else []
 
 
 class Base:
@@ -129,6 +145,17 @@ class Counter(Base):
 
   def get_reward(self) -> float:
     return float(self.total)
+
+
+class Quiet:
+  """A world that says nothing at first, and is worth nothing."""
+
+  def reset(self, **columns) -> None:
+    pass
+
+  def look(self) -> str:
+    """There is nothing."""
+    return 'nothing'
 
 
 class Stillborn(Counter):

@@ -75,7 +75,7 @@ def _answer(setup: Setup, space: dict[str, Any], kind: str, *rest: Any) -> Any:
     return Last(text) if isinstance(value, Last) else text
   space['world'] = setup.worlds[name]()
   said = getattr(space['world'], RESET)(**arguments)
-  return None if said is None else _cut(str(said), setup.keep)
+  return None if said is None else _cut(text_of(said), setup.keep)
 
 
 def _cut(text: str, keep: str) -> str:
