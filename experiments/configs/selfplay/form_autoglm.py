@@ -68,7 +68,7 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.whole:
     config.stages = ('drill', 'main')
     config.slow, config.models = ConfigDict(), ConfigDict({'policy': model})
-    config.drill.update(steps=DRILLED + 2 * GROUNDED, slow=ConfigDict())  # as many as all models have
+    config.drill.steps, config.drill.slow = DRILLED + 2 * GROUNDED, ConfigDict()  # as many as all models have
     del config['ground'], config['ground_other']
   config.reward = {'name': 'of_world'}
   config.rollout = {

@@ -110,6 +110,11 @@ def uniform(tree: Tree) -> jax.Array:
 
 def values(tree: Tree, strategy: jax.Array) -> jax.Array:
   """[N] float32: what each seat gets on average where all play the table [I, A]."""
+  return values_of_deals(tree, strategy).mean(axis=0)
+
+
+def values_of_deals(tree: Tree, strategy: jax.Array) -> jax.Array:
+  """[D, N] float32: the same for each of the states that the game begins in, in the order of `Game.deals`."""
   worth = None
   for depth in reversed(range(len(tree.levels))):
     level = tree.levels[depth]
@@ -120,13 +125,13 @@ def values(tree: Tree, strategy: jax.Array) -> jax.Array:
       here += (chances[..., None] * worth[level.child]).sum(axis=1)
       here += lost[:, None] * tree.forfeits[depth % tree.num_seats][None]
     worth = here
-  return worth.mean(axis=0)
+  return worth
 
 
 def best_response(tree: Tree, strategy: jax.Array, seat: int) -> jax.Array:
   """[] float32: the most that a seat can get against the others, who play the table [I, A]."""
   worth = None
-  for depth, reach in reversed([*enumerate(_reaches(tree, strategy, seat))]):
+  for depth, reach in reversed([*enumerate(reaches(tree, strategy, seat))]):
     level = tree.levels[depth]
     here = jnp.asarray(level.payoffs[:, seat])
     if worth is not None:
@@ -163,8 +168,8 @@ def _chances(level: Level, strategy: jax.Array) -> jax.Array:
   return jnp.where(level.legal, strategy[level.info], 0)
 
 
-def _reaches(tree: Tree, strategy: jax.Array, seat: int) -> list[jax.Array]:
-  """For each level [K], how likely chance and all but one seat make its positions."""
+def reaches(tree: Tree, strategy: jax.Array, seat: int) -> list[jax.Array]:
+  """For each level [K], how likely chance and all but one seat make its positions; with -1, and all seats."""
   reach = jnp.full(len(tree.levels[0].info), 1 / len(tree.levels[0].info))
   found = [reach]
   for depth, level in enumerate(tree.levels[:-1]):

@@ -3,6 +3,7 @@
     kuhn:        `1K` -> p | `2J` p -> b | `1K` p b -> b          the card, then moves as they are made
     tictactoe:   `x` -> e | `o` e -> a | `x` e a -> i             places a..i
     bargain:     `F124` -> g | `S421` g -> d | `F124` g d -> y     worth of three things, offers a..h, or yes
+    werewolf:    `1SN` -> n | `2W-` n -> b | `3V-` n b -> q | ..   role, who the wolf is; claims, votes
 
 A word that is no move, or a move that is not allowed, loses the game at once (`Game.forfeit`).
 """
@@ -19,6 +20,7 @@ from rlx.envs import text
 from rlx.envs.games import bargain as bargains
 from rlx.envs.games import kuhn as kuhns
 from rlx.envs.games import tictactoe as crosses
+from rlx.envs.games import werewolf as wolves
 from rlx.envs.games.game import Game
 from rlx.envs.seats import SUCCESS, SeatReply, SeatTask, told
 from rlx.envs.turns import index_in, said, with_end
@@ -100,6 +102,30 @@ def bargain(*, moves: int, discount: float) -> WordGame:
       prompt_columns=1 + bargains.NUM_THINGS, history=lambda view: view[bargains.NUM_THINGS :],
   )
   return dataclasses.replace(world, expert=expert)
+
+
+def werewolf() -> WordGame:
+  """Werewolf for three. The six deals are the problems; nothing is held out.
+
+  The expert does anything that is allowed: it shows the rules and no more.
+  """
+  alphabet = '123WSV-NBqnb'
+  seats, roles = text.characters('123', alphabet), text.characters('WSV', alphabet)
+  sights, words = text.characters('-NB', alphabet), text.characters('qnb', alphabet)
+  game = wolves.werewolf()
+
+  def hand(state, seat: int) -> jax.Array:
+    sees = jnp.where(state['roles'][seat] == wolves.SEER, wolves.wolf_of(state, jnp.int32(seat)), 0)
+    return jnp.stack([seats[seat], roles[state['roles'][seat]], sights[sees]])
+
+  def expert(state, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    allowed = jnp.where(game.legal(state['game']), 0.0, -jnp.inf)
+    return words[jax.random.categorical(key, allowed)][None], jnp.int32(1)
+
+  world = in_words(
+      game, alphabet=alphabet, moves='qnb', hand=hand, prompt_columns=3, history=lambda view: view[2:]
+  )
+  return dataclasses.replace(world, expert=expert, answer_columns=1)
 
 
 def in_words(
