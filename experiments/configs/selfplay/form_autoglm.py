@@ -4,14 +4,15 @@
     rlx --config=selfplay/form_autoglm:whole=True --workdir=runs/whole     # one policy without an interface
 
 The world is `envs/worlds/form.py`. Two grounders are cloned, each on the pages of one site (`ground`,
-`ground_other`), then a planner on tasks of one goal or two (`drill`). In the main stage the planner learns by
-GRPO beside the first grounder, which is frozen; most tasks have one goal, and a half of every batch are tasks
-like those that have failed. Examined are tasks of three goals: beside the first grounder (`eval/same`), and
-beside the other one on its site (`eval/other`), where elements have other numbers.
+`ground_other`), then, for less long, a planner (`drill`). In the main stage the planner learns by GRPO beside
+the first grounder, which is frozen; most tasks have one goal, in all stages, and a half of every batch are
+tasks like those that have failed. Examined are tasks of three goals: beside the first grounder (`eval/same`),
+and beside the other one on its site (`eval/other`), where elements have other numbers.
 
 Paper: https://arxiv.org/abs/2411.00820
 
-Result: not run yet.
+Result: not run to its end. With no task of three goals in the drill none was solved behind it (0 to .01, five
+seeds), for chance never pays.
 """
 
 from ml_collections import ConfigDict
@@ -21,9 +22,9 @@ from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
 SIZE = {'fields': 4, 'values': 4, 'pages': 4}
-SHOWN_TASKS, TASKS, HARD = (0.8, 0.2, 0.0), (0.7, 0.2, 0.1), (0.0, 0.0, 1.0)  # of 1, 2, 3 goals
+SHOWN_TASKS, TASKS, HARD = (0.7, 0.2, 0.1), (0.7, 0.2, 0.1), (0.0, 0.0, 1.0)  # of 1, 2, 3 goals
 TALK = {'turn_tokens': 1, 'max_turns': 14}  # two for each goal and one to hand in, of both seats
-GROUNDED, DRILLED, STEPS = 120, 60, 120  # train steps: of each grounder, of the planner, of GRPO
+GROUNDED, DRILLED, STEPS = 120, 30, 120  # train steps: of each grounder, of the planner, of GRPO
 
 
 def get_config(arg: str = '') -> ConfigDict:
