@@ -11,7 +11,7 @@ outside (`rollout/coached.py`). Its last instructions are its baseline.
 Paper: https://arxiv.org/abs/2602.02979, read in summaries. There the coach writes the problems, and the rise
 is multiplied by how often they are solved; here it says one parameter of a generator, and the rise is all.
 
-After 150 steps of solutions, not 45, the player had nothing left to learn, and lost it (1 to .36 in 300
+After 150 steps of solutions, not 50, the player had nothing left to learn, and lost it (1 to .36 in 300
 steps, with three times the learning rate).
 
 Result: not run yet.
@@ -24,7 +24,7 @@ from rlx.experiments.claims import Arm, Claim, above, final, reaches, rise
 from rlx.experiments.configs.quickstart import arithmetic
 
 LEVELS = 4
-SHOWN, STEPS = 45, 150  # train steps
+SHOWN, STEPS = 50, 150  # train steps
 BOTH = {'coach': 'coach', 'player': 'player'}
 
 
