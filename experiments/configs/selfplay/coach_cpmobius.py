@@ -12,7 +12,8 @@ Paper: https://arxiv.org/abs/2602.02979, read in summaries. There the coach writ
 is multiplied by how often they are solved; here it says one parameter of a generator, and the rise is all.
 
 After 150 steps of solutions, not 50, the player had nothing left to learn, and lost it (1 to .36 in 300
-steps, with three times the learning rate). Votes alone teach little here: with either coach most players lose.
+steps, with three times the learning rate). Votes alone teach little here: most players lose with either
+coach.
 
 Result: it does not show. Final eval/held_out/accuracy after 200 train steps, median of 5 seeds (worst):
 0.6426 (0.4727), 'coach not paid' 0.5879 (0.4043). Claimed, and got (95 % interval over seeds): above 'coach
