@@ -11,7 +11,13 @@ verified. The two take turns, each with the optimizer that it left. A step of ei
 Paper: https://arxiv.org/abs/2509.25541. There turns change by thresholds on how the game goes, and the votes
 of the game are what is verified; here they change after so many steps, and votes pay in the game of all arms.
 
-Result: not run yet.
+Clues stop being true in both arms (a share of .06 in the end), and votes stay guesses: lies save the one who
+writes them before anybody has learnt to vote.
+
+Result: it does not show. Final eval/game/detected after 520 train steps, median of 5 seeds (worst): 0.498
+(0.4946), 'self-play alone' 0.4971 (0.4946). Claimed, and got (95 % interval over seeds): above 'self-play
+alone' by 0.05, got -0.0004867 (-0.00521 to 0.008463), the run fails it. 471 CPU-s on 2 cores of a CPU;
+`rlx reproduce selfplay/spy_vision_zero`.
 """
 
 from ml_collections import ConfigDict
