@@ -45,7 +45,7 @@ EXECUTED = [
 ]
 
 
-AT_ONCE = [GUIDES / 'own_reward.md', GUIDES / 'own_model.md', GUIDES / 'debugging.md']
+AT_ONCE = [GUIDES / 'own_model.md', GUIDES / 'debugging.md']
 
 
 @pytest.mark.parametrize('guide', cases(EXECUTED, at_once=AT_ONCE), ids=lambda path: path.stem)

@@ -80,6 +80,7 @@ def test_a_run_with_python_rewards_leaves_what_it_promises(math_run):
   assert {'reward', 'advantage', 'rewards/math', 'completion'} <= samples[-1].keys()
 
 
+@pytest.mark.slow
 def test_the_exported_model_is_the_trained_one(math_run):
   run = build(load('math/gsm8k_grpo'))
   with jax.set_mesh(run.mesh):

@@ -224,6 +224,7 @@ def test_with_a_reward_in_python_they_take_the_same_steps():
   assert metrics['cube/loss/total'].shape == (STEPS,)
 
 
+@pytest.mark.slow
 def test_a_learner_that_rests_moves_at_its_times_and_says_so():
   state, metrics = scanned(('line', 'plane'), 4)
   np.testing.assert_array_equal(metrics['line/stepped'], [0, 0, 0, 1, 0, 0])

@@ -90,6 +90,7 @@ def test_extended_is_the_run_that_was_longer_from_the_beginning(run, tmp_path, c
   assert config(extended) == config(tmp_path / 'whole')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('arguments', 'words'), [
     (['--config.steps=2'], 'holds a run of steps=4, and 2 are fewer'),
     (['--config.steps=8', '--config.optimizer.decay_steps=7'], 'decay_steps: 3200 -> 7); keep'),

@@ -78,8 +78,12 @@ SAME = dict.fromkeys(WORLD.seats, PARAMS)
 IDS = np.arange(5 * GROUP_SIZE)
 
 
-@functools.partial(jax.jit, static_argnames=('world', 'speakers', 'group_size'))
 def play(params, problems, ids=IDS, *, world=WORLD, speakers=(SPEAKER,) * 2, group_size=GROUP_SIZE):
+  return _play(params, problems, ids, world, speakers, group_size)  # all by one program
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4, 5))
+def _play(params, problems, ids, world, speakers, group_size):
   return engine.sample(
       params, dict(zip(world.seats, speakers, strict=True)), world, problems, KEY, group_size=group_size,
       turns=TURNS, sequence_ids=ids, world_key=WORLD_KEY,

@@ -208,6 +208,7 @@ OF_ONE_TURN = dataclasses.replace(DECODING, max_tokens=4)
 SORTER = LanguageModel(dataclasses.replace(MODEL.shape, vocab_size=SORTING.vocab_size))
 
 
+@pytest.mark.slow
 def test_a_world_of_one_turn_gives_the_rows_of_completions():
   """With the same slots to the bit; beside all rows at once up to rounding."""
   params, problems = SORTER.init(jax.random.key(0)), SORTING.sample(jax.random.key(1), 16, False)

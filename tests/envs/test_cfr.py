@@ -20,7 +20,9 @@ def solved(game, rounds):
   return found, regrets
 
 
-@pytest.mark.parametrize(('game', 'most'), [(kuhn.kuhn, 0.005), (werewolf.werewolf, 0.01)])
+@pytest.mark.parametrize(('game', 'most'), [
+    (kuhn.kuhn, 0.005), pytest.param(werewolf.werewolf, 0.01, marks=pytest.mark.slow),
+])
 def test_the_average_strategy_nears_an_equilibrium(game, most):
   found, regrets = solved(game, 400)
   before = float(tree.nash_conv(found, tree.uniform(found)))

@@ -14,6 +14,7 @@ from tests.cases import cases
 TASK = hybrid(modulus=4, min_steps=2, max_steps=3, held_out_share=0.25)
 
 
+@pytest.mark.slow
 def test_the_task_keeps_the_contract():
   check_task(TASK, num=500)
 

@@ -78,5 +78,6 @@ def test_a_learner_gets_the_rows_of_its_own_model_wherever_it_sits(monkeypatch):
   assert seats == [(0, 1), (0, 1), (1, 0), (1, 0), (0, 1), (0, 1)]
 
 
+@pytest.mark.slow
 def test_the_world_keeps_the_contract():
   check_seat_task(pioneer(task=TEXT, shared=1.0), num=32, max_turns=4)

@@ -111,6 +111,7 @@ def test_the_control_is_shown_other_verdicts_and_nothing_else():
   assert real.task == config.evals.real.task and real.drill == config.drill
 
 
+@pytest.mark.slow
 def test_the_world_keeps_the_contract():
   short = {**PROGRAMS, 'operations': 1, 'tests': 1}  # random words are a run at times
   check_seat_task(surrogate(**short, skill=0.5, chance=0.0, pass_rate=0.5), num=1024, max_turns=8)

@@ -50,6 +50,7 @@ def test_learners_get_the_rows_of_their_seats_and_frozen_seats_are_in_none():
     np.testing.assert_array_equal(rows['b'][name], alone[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_the_past_is_drawn_by_the_table_and_the_learner_sits_everywhere():
   stacked = {
       'policies': jax.tree.map(lambda *x: jnp.stack(x), TWO, ONE, TWO), 'count': jnp.int32(2)

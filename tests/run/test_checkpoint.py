@@ -25,7 +25,6 @@ from rlx.run import checkpoint
 from rlx.run.checkpoint import Checkpoints
 from rlx.testing.damage import data_files, flip_bit
 from rlx.types import State
-from tests.cases import cases
 
 
 def make_state(step):
@@ -426,7 +425,8 @@ with Checkpoints(sys.argv[1], keep=2) as checkpoints:
 """
 
 
-@pytest.mark.parametrize('kills', cases([2, 12], at_once=[2]))
+@pytest.mark.slow
+@pytest.mark.parametrize('kills', [2, 12])
 def test_kill_at_any_moment_leaves_a_good_checkpoint(tmp_path, kills):
   """A run that is killed again and again while it saves goes on each time from a state that it saved."""
   rng = random.Random(0)
