@@ -383,6 +383,7 @@ def quickstart() -> ConfigDict:
   return config
 
 
+@pytest.mark.slow
 def test_a_copy_begins_as_the_other_and_goes_its_own_way(in_the_repository):
   config = quickstart()
   config.models.observer = {'name': 'copy', 'names': {'of': 'policy'}}

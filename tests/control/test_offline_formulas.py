@@ -134,6 +134,7 @@ def test_without_conservatism_it_is_sac():
   assert_same(gradients(mine, SQUASHED), gradients(PARENT, SQUASHED, key=key))
 
 
+@pytest.mark.slow
 def test_the_added_term_moves_the_critic_alone():
   plain, pushed = (
       gradients(cql(PARENT, SQUASHED, CRITIC, **{**PUSHED, 'conservatism': c}), SQUASHED)

@@ -169,6 +169,7 @@ def test_two_seats_of_one_model_are_two_of_copies():
     assert_bitwise(rows, drawn()[name])
 
 
+@pytest.mark.slow
 def test_seats_have_parameters_and_shapes_of_their_own():
   other = play({**SAME, 'b': OTHER}, PROBLEMS)
   assert (other['b']['tokens'] != drawn()['b']['tokens']).any()

@@ -18,6 +18,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', cases(['this one', *OTHERS], at_once=['this one']))
 def test_the_task_keeps_the_contract(name):
   check_task(OTHERS.get(name, TASK), num=500)

@@ -227,10 +227,10 @@ WHERE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.figures
 @pytest.mark.parametrize(('where', 'name', 'at', 'error'), [
-    pytest.param(*row, id=what, marks=() if index < 1 else pytest.mark.slow)
-    for index, (what, row) in enumerate(WHERE.items())
+    pytest.param(*row, id=what) for what, row in WHERE.items()
 ])
 def test_a_full_disk_is_a_pause(where, name, at, error, whole, tmp_path, capsys):
   with pytest.MonkeyPatch.context() as patch:

@@ -12,7 +12,8 @@ Paper: https://arxiv.org/abs/2509.25541. There turns change by thresholds on how
 of the game are what is verified; here they change after so many steps, and votes pay in the game of all arms.
 
 Clues stop being true in both arms (a share of .06 in the end), and votes stay guesses: lies save the one who
-writes them before anybody has learnt to vote.
+writes them before anybody has learnt to vote. From a start that thinks and is frank, self-play alone went
+from .66 to .80 in 120 steps (one seed, no claim); beside that the puzzle was not tried.
 
 Result: it does not show. Final eval/game/detected after 520 train steps, median of 5 seeds (worst): 0.498
 (0.4946), 'self-play alone' 0.4971 (0.4946). Claimed, and got (95 % interval over seeds): above 'self-play

@@ -110,11 +110,6 @@ def uniform(tree: Tree) -> jax.Array:
 
 def values(tree: Tree, strategy: jax.Array) -> jax.Array:
   """[N] float32: what each seat gets on average where all play the table [I, A]."""
-  return values_of_deals(tree, strategy).mean(axis=0)
-
-
-def values_of_deals(tree: Tree, strategy: jax.Array) -> jax.Array:
-  """[D, N] float32: the same for each of the states that the game begins in, in the order of `Game.deals`."""
   worth = None
   for depth in reversed(range(len(tree.levels))):
     level = tree.levels[depth]
@@ -125,7 +120,7 @@ def values_of_deals(tree: Tree, strategy: jax.Array) -> jax.Array:
       here += (chances[..., None] * worth[level.child]).sum(axis=1)
       here += lost[:, None] * tree.forfeits[depth % tree.num_seats][None]
     worth = here
-  return worth
+  return worth.mean(axis=0)
 
 
 def best_response(tree: Tree, strategy: jax.Array, seat: int) -> jax.Array:
