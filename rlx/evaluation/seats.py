@@ -3,7 +3,7 @@
 Episodes are of held-out problems, and speakers draw as in the run: what is best may be a matter of chance.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -45,16 +45,11 @@ def episodes(
   """
   at_least(1, problems=problems, max_turns=max_turns)
   world_of = as_table(task)
-  turns = Turns(turn_tokens, max_turns)
-  engine.check(world_of, engine.decoding_of(world_of, speakers), turns)
+  play = _playing(world_of, speakers, problems, 1, Turns(turn_tokens, max_turns))
 
   def ask(models: Models, world: World):
     del world
-    problem_key, key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED), 3)
-    rows = engine.sample(
-        engine.seen(models, world_of), speakers, world_of, world_of.sample(problem_key, problems, True), key,
-        group_size=1, turns=turns, world_key=world_key,
-    )
+    rows = play(models)
     shown = {seat: {name: x[name][:transcripts] for name in TRANSCRIBED} for seat, x in rows.items()}
     first, success = rows[world_of.seats[0]], f'episode/{SUCCESS}'
     # Nobody is right or wrong in a world that knows no success.
@@ -75,6 +70,22 @@ def episodes(
     return {name: float(x) for name, x in metrics.items()}, told
 
   return Evaluation(ask=ask, read=read)
+
+
+def _playing(
+    task: SeatTask, speakers: Mapping[str, Speaker], problems: int, group_size: int, turns: Turns
+) -> Callable[[Models], dict[str, Batch]]:
+  """`models -> {seat: rows}` of so many episodes of each held-out problem, always of the same noise."""
+  engine.check(task, engine.decoding_of(task, speakers), turns)
+
+  def play(models: Models) -> dict[str, Batch]:
+    problem_key, key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED), 3)
+    return engine.sample(
+        engine.seen(models, task), speakers, task, task.sample(problem_key, problems, True), key,
+        group_size=group_size, turns=turns, world_key=world_key,
+    )
+
+  return play
 
 
 def dealt(task: SeatTask, game: Mapping[str, Mapping[str, np.ndarray]]) -> str:
@@ -146,16 +157,11 @@ def best_of(
   world_of = as_table(task)
   if by not in world_of.seats:
     raise ConfigError(f'by={by!r} is none of the seats {list(world_of.seats)}')
-  turns = Turns(turn_tokens, max_turns)
-  engine.check(world_of, engine.decoding_of(world_of, speakers), turns)
+  play = _playing(world_of, speakers, problems, samples, Turns(turn_tokens, max_turns))
 
   def ask(models: Models, world: World):
     del world
-    problem_key, key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED), 3)
-    rows = engine.sample(
-        engine.seen(models, world_of), speakers, world_of, world_of.sample(problem_key, problems, True), key,
-        group_size=samples, turns=turns, world_key=world_key,
-    )
+    rows = play(models)
     success, payoffs = rows[by][f'episode/{SUCCESS}'], rows[by]['payoffs']
     lists = lambda x: x.reshape(problems, samples)
     return {**described(rows), **chosen_by(lists(payoffs), lists(success))}

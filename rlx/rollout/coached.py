@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
+from rlx import sharding
 from rlx.engine.speaker import Speaker
 from rlx.envs import text
 from rlx.envs.skills import SkillTask
@@ -121,7 +122,7 @@ def opening(task: text.Task) -> jax.Array:
 
 def expected_accuracy(speaker: Speaker, params: Params, problems: Batch) -> jax.Array:
   """[] float32: the mean chance of the solutions of problems, as the speaker draws."""
-  rows = text.demonstrations(problems)
+  rows = sharding.shard_rows(text.demonstrations(problems))
   logprobs, _ = speaker.score(params, rows)
   return jnp.exp(jnp.where(rows['action_mask'], logprobs, 0).sum(axis=1)).mean()
 

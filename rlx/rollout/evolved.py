@@ -15,6 +15,7 @@ from rlx.engine.speaker import Speaker
 from rlx.envs.seats import SUCCESS, VariedTask
 from rlx.envs.text import Task
 from rlx.errors import ConfigError, at_least, between
+from rlx.rollout import store
 from rlx.rollout.prompts import check_groups
 from rlx.rollout.seats import asking, check_seats
 from rlx.rollout.turns import Horizon
@@ -56,43 +57,23 @@ def from_failures(
   ask = asking(task, speakers, group_size=group_size, turn_tokens=turn_tokens, max_turns=max_turns)
 
   def begin(key: Key) -> World:
-    shapes = jax.eval_shape(lambda key: task.sample(key, size, False), key)
-    stored = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    return {'task': task.begin(key), 'step': jnp.int32(0), 'failed': stored, 'count': jnp.int32(0)}
+    like = jax.eval_shape(lambda key: task.sample(key, num_groups, False), key)
+    return {'task': task.begin(key), 'step': jnp.int32(0), 'failed': store.empty(like, size)}
 
   def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, pick_key, vary_key, sample_key, world_key = jax.random.split(key, 5)
     fresh, drawn = task.draw(world['task'], problem_key, num_groups)
-    known = jnp.minimum(world['count'], size)
-    picked = jax.random.randint(pick_key, (num_groups,), 0, jnp.maximum(known, 1))
-    made = task.vary(jax.tree.map(lambda x: x[picked], world['failed']), vary_key)
-    is_made = (jnp.arange(num_groups) < round(share * num_groups)) & (known > 0)
+    made = task.vary(store.sample(world['failed'], pick_key, num_groups), vary_key)
+    is_made = (jnp.arange(num_groups) < round(share * num_groups)) & (world['failed']['size'] > 0)
     problems = jax.tree.map(lambda x, y: jnp.where(_like(is_made, x), x, y), made, fresh)
     rows = ask(models, problems, sample_key, world_key, world['step'])
     success = rows[learnt[0]][f'episode/{SUCCESS}'].reshape(num_groups, group_size).mean(axis=1)
-    memory = with_failures(world['failed'], world['count'], problems, success <= at_most)
+    failed = store.write_where(world['failed'], problems, success <= at_most)
     told = {'evolved/made': jnp.tile(jnp.repeat(is_made, group_size), len(learnt))}
     batch = {**engine.together(rows, learnt), **told}
-    return batch, {'task': drawn, 'step': world['step'] + 1, 'failed': memory[0], 'count': memory[1]}
+    return batch, {'task': drawn, 'step': world['step'] + 1, 'failed': failed}
 
   return StatefulRollout(begin=begin, draw=draw, data=None)
-
-
-def with_failures(
-    store: Batch, count: jax.Array, problems: Batch, failed: jax.Array
-) -> tuple[Batch, jax.Array]:
-  """A ring of problems with those that have failed, and how many there were so far.
-
-  Args:
-    store: [N, ...] columns.
-    count: [] int32, of failures before.
-    problems: [P, ...] columns, P no more than N.
-    failed: [P] bool.
-  """
-  size = next(iter(store.values())).shape[0]
-  place = jnp.where(failed, (count + jnp.cumsum(failed) - 1) % size, size)
-  kept = {name: x.at[place].set(problems[name], mode='drop') for name, x in store.items()}
-  return kept, count + failed.sum(dtype=jnp.int32)
 
 
 def _like(mask: jax.Array, x: jax.Array) -> jax.Array:

@@ -94,14 +94,6 @@ def test_tasks_like_others_have_their_fields_and_are_not_held_out():
   assert bool(jnp.all(codes == 1))
 
 
-def test_the_newest_failures_are_kept_in_a_ring():
-  store, count = {'goals': jnp.zeros(3, jnp.int32)}, jnp.int32(0)
-  for goals, failed in (([1, 2, 3], [True, False, True]), ([4, 5, 6], [False, True, True])):
-    problems = {'goals': jnp.array(goals)}
-    store, count = evolved.with_failures(store, count, problems, jnp.array(failed))
-  assert store['goals'].tolist() == [6, 3, 5] and int(count) == 4
-
-
 @pytest.mark.parametrize('share', [0.0, 0.5])
 def test_a_share_of_the_tasks_are_like_those_that_have_failed(monkeypatch, share):
   """Tasks of two goals fail; then the tasks that are made have two goals."""
@@ -127,7 +119,7 @@ def test_a_share_of_the_tasks_are_like_those_that_have_failed(monkeypatch, share
     made = np.asarray(batch['evolved/made'])
     assert made.mean() == (share if step else 0.0)  # nothing has failed before the first batch
     assert (np.asarray(batch['goals'])[made] == 2).all()
-  assert int(world['count']) > 0
+  assert int(world['failed']['size']) == 32  # of more that have failed
 
 
 @pytest.mark.parametrize('world', [WORLD, end_to_end(**SIZE, site=1)], ids=['two', 'one'])

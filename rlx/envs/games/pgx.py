@@ -7,7 +7,7 @@ from rlx.envs.games.game import Game
 from rlx.errors import ConfigError, at_least
 from rlx.names import imported
 
-_HIDDEN = ('backgammon', 'bridge_bidding', 'kuhn_poker', 'leduc_holdem', 'mahjong', 'sparrow_mahjong')
+_HIDDEN = ('backgammon', 'kuhn_poker', 'leduc_holdem')  # of two players: cards, dice
 NOTHING = -1  # in the history, where no move has been made
 
 
