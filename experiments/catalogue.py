@@ -127,7 +127,7 @@ def what(text: str) -> str:
 
 def urls(text: str) -> list[str]:
   """The addresses in a docstring, each once."""
-  return list(dict.fromkeys(url.rstrip('.') for url in re.findall(r'https?://[^\s,;)]+', text)))
+  return list(dict.fromkeys(url.rstrip('.:') for url in re.findall(r'https?://[^\s,;)]+', text)))
 
 
 def result(source: str) -> str:

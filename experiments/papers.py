@@ -68,6 +68,16 @@ They differ by a number, or by where the data come from.
 | config | what | source | result | check |
 |---|---|---|---|---|
 """
+ELSEWHERE = """
+## Papers that no config stands for
+
+What they claim is tried by a test, measured by a benchmark, or the subject of a study. Figures of benchmarks
+are in [Performance](performance.md).
+
+| where | what | source |
+|---|---|---|
+"""
+ELSEWHERE_FOLDERS = ('tests/papers', 'experiments/benchmarks', 'experiments/studies')
 
 
 def table() -> str:
@@ -92,7 +102,29 @@ def table() -> str:
           f'[{path.stem}]({_link(path)})', catalogue.what(catalogue.docstring(path)), _sources([url]),
           catalogue.result(source), _checks(url, checks),
       )
-  return text
+  return text + ELSEWHERE + _elsewhere(text)
+
+
+def _elsewhere(text: str) -> str:
+  """Rows of the files whose papers are not in the text so far, by paper."""
+  files = [path for folder in ELSEWHERE_FOLDERS for path in sorted((ROOT / folder).glob('[!_]*.py'))]
+  rows: dict[str, list[tuple[Path, str]]] = {}
+  for path in files:
+    docstring = catalogue.docstring(path)
+    for url in catalogue.urls(docstring):
+      if f'({url})' not in text:
+        rows.setdefault(url, []).append((path, docstring))
+  return ''.join(
+      _row(
+          '<br>'.join(f'[{path.stem}]({_link(path)})' for path, _ in found),
+          '<br>'.join(_first_sentence(docstring) for _, docstring in found), _sources([url]),
+      )
+      for url, found in rows.items()
+  )
+
+
+def _first_sentence(docstring: str) -> str:
+  return ' '.join(docstring.partition('\n\n')[0].split())
 
 
 def claims_table(known) -> str:
