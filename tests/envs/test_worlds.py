@@ -145,6 +145,16 @@ def test_a_question_is_paid_once_and_where_it_is_needed():
   np.testing.assert_allclose(paid([1, 0]), (-0.2, -0.2, 1), atol=1e-6)
 
 
+@pytest.mark.parametrize('calls', [0, 2])
+def test_a_desk_whose_calls_are_the_same_everywhere_holds_out_what_is_asked(calls):
+  world = desk(pages=2, values=2, goals=1, calls=calls, cost=0.0, held_out_share=0.5)
+  trained, held_out = (
+      {tuple(row) for row in np.asarray(world.sample(jax.random.key(0), 64, part)['prompts']).tolist()}
+      for part in (False, True)
+  )
+  assert trained and held_out and not trained & held_out
+
+
 def test_a_desk_sets_by_a_call_what_has_one_and_refuses_others():
   world = desk(pages=2, values=2, goals=1, calls=1, cost=0.0, held_out_share=0.5)
   state = {

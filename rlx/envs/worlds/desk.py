@@ -39,13 +39,15 @@ def desk(*, pages: int, values: int, goals: int, calls: int, cost: float, held_o
   fine, refused, lost, empty, equals, at, clicks, types, sets, hands = text.characters(_MARKS, alphabet)
   names, words = text.characters(_PAGES[:pages], alphabet), text.characters(_VALUES[:values], alphabet)
   powers, everywhere = np.array([values**i for i in range(goals)], np.int32), jnp.arange(pages)
+  choices = pages if 0 < calls < pages else 1  # of the fields that can be called
 
   def sample(key: jax.Array, num: int, held_out: bool) -> Batch:
     number = text.draw_indices(
-        key, num, num_problems=pages**2 * values**goals, held_out=held_out, held_out_share=held_out_share
+        key, num, num_problems=pages * choices * values**goals, held_out=held_out,
+        held_out_share=held_out_share,
     )
     first, number = number % pages, number // pages
-    callable_from, number = number % pages, number // pages
+    callable_from, number = number % choices, number // choices
     fields = (first[:, None] + jnp.arange(goals)[None]) % pages
     wanted = (number[:, None] // powers[None] % values).astype(jnp.int32)
     has_call = (everywhere[None] - callable_from[:, None]) % pages < calls
