@@ -17,19 +17,19 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
-from rlx.experiments.claims import Arm, Claim, above, final
+from rlx.experiments.claims import Arm, Claim, Reading, above, final, reaches
 from rlx.experiments.configs.agents import library_grpo
 from rlx.experiments.configs.quickstart import arithmetic
 
 TURNS = {'turn_tokens': 4, 'max_turns': 14}  # a thought, a call of two characters and the end token
-ROUND = 25  # updates
+ROUND, ROUNDS = 10, 5  # updates of a round
 PREFERRED = {'name': 'of_world.right_with_fewer', 'of': 'calls', 'weight': 1.0}
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing); `grpo` (the order of pairs is the reward of GRPO)."""
   arg = parse_arg(arg, smoke=False, grpo=False)
-  config = library_grpo.get_config(f'smoke={arg.smoke}', steps=4 * ROUND)
+  config = library_grpo.get_config(f'smoke={arg.smoke}', steps=ROUNDS * ROUND)
   config.task = config.sft.task = {
       'name': 'worlds.linked_pages.linked_pages', 'num_pages': 5, 'max_links': 1, 'sections': 2, 'webs': 100,
       'stray': 0.3, 'held_out_share': 0.1,
@@ -76,9 +76,17 @@ def claim() -> Claim:
           above('chance', by=0.2),
           above('right alone', by=-0.03),
           above('right alone', by=0.3, reading=calls),
+          reaches(0, reading=_after_the_first('eval/sampled/accuracy', 1)),
+          reaches(0, reading=_after_the_first('eval/sampled/calls', -1)),
       ),
       baseline=Arm('GRPO', config='search/pages_webthinker:grpo=True'),
       controls=(Arm('chance', {'rollout.reward': {'name': 'of_world.of_chance', 'share': 0.5}}),),
       beside=(Arm('right alone', {'rollout.reward.weight': 0.0}),),
-      minutes=4.0,
+      minutes=8.0,
   )
+
+
+def _after_the_first(metric: str, sign: int) -> Reading:
+  """What later rounds add to the first one, or with -1 take off; row by row a round."""
+  how = 'rise after the first round of' if sign > 0 else 'fall after the first round of'
+  return Reading(metric, how, lambda at, values: sign * (values[:, -1] - values[:, -ROUNDS]))
