@@ -41,7 +41,8 @@ WORLDS = {
     'library': lambda: library(documents=4, max_links=2, libraries=8, held_out_share=0.3),
     'linked_pages': lambda: linked_pages(
         num_pages=4, max_links=1, sections=2, webs=4, stray=0.3, held_out_share=0.3),
-    'noisy_web': lambda: noisy_web(subjects=3, dropped=0.2, distracting=0.3, held_out_share=0.3),
+    'noisy_web': lambda: noisy_web(
+        subjects=3, digits=3, dropped=0.2, distracting=0.3, held_out_share=0.3),
     'craft': lambda: craft(basics=3, dishes=4, event_reward=0.5, held_out_share=0.3),
     'desk': lambda: desk(pages=3, values=2, goals=2, calls=1, cost=0.01, held_out_share=0.3),
     'counsel': lambda: counsel(moods=4, needs=3, replies=3, patience=0.5, held_out_share=0.3),

@@ -16,11 +16,11 @@ from rlx.losses.anchors import no_kl
 from rlx.rewards.of_world import of_world
 from rlx.types import keep_world
 
-PROBLEM = {'asked': jnp.array([0, 2]), 'facts': jnp.array([4, 5, 7])}
+PROBLEM = {'asked': jnp.int32(0), 'facts': jnp.array([[4, 7], [5, 5], [0, 1]])}
 
 
 def world(dropped=0.0, distracting=0.0):
-  return noisy_web(subjects=3, dropped=dropped, distracting=distracting, held_out_share=0.3)
+  return noisy_web(subjects=3, digits=8, dropped=dropped, distracting=distracting, held_out_share=0.3)
 
 
 CLEAN, NOISY = world(), world(dropped=0.5, distracting=0.9)
@@ -50,10 +50,10 @@ def test_an_answer_is_paid_by_its_f1(answer, f1):
 
 
 def test_the_web_fails_where_it_is_noisy_alone():
-  calls = ('r1', 'sa', 'r1', 'sc', 'r2', '=47')
+  calls = ('r1', 'sa', 'r1', 'sc', 'r2', '=47')  # nothing is found yet that could be read
   for seed in range(2):
     assert played(CLEAN, calls, jax.random.key(seed)) == (
-        ['!', ':aa', ':a4', ':cc', ':c7', '!'], [0, 0, 0, 0, 0, 1])
+        ['!', ':aa', ':a47', ':cc', ':c01', '!'], [0, 0, 0, 0, 0, 1])
   seen = [played(NOISY, ('sa', 'r1'), jax.random.key(seed))[0] for seed in range(12)]
   found = [titles for titles, _ in seen if titles != '!']
   assert 0 < len(found) < len(seen) and any('a' not in titles for titles in found)

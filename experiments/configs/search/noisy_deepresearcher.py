@@ -2,8 +2,8 @@
 
     rlx --config=search/noisy_deepresearcher --workdir=runs/deepresearcher
 
-The world is `envs/worlds/noisy_web.py`: two facts are to be found by searches and by having pages read; in
-the noisy web calls come back with nothing and pages are about something else. A little imitation, in a web
+The world is `envs/worlds/noisy_web.py`: a fact is to be found by searches and by having pages read; in the
+noisy web calls come back with nothing and pages are about something else. A little imitation, in a web
 without noise, shows what calls look like; GRPO then has the F1 of the answer as its reward, and what tools
 said is in no loss. Both are examined with noise and without.
 
@@ -19,7 +19,7 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.agents import library_grpo
 
-TURNS = {'turn_tokens': 4, 'max_turns': 10}  # an answer of three characters and the end token
+TURNS = {'turn_tokens': 4, 'max_turns': 8}  # an answer of three characters and the end token
 NOISE = {'dropped': 0.2, 'distracting': 0.4}
 CLEAN = {'dropped': 0.0, 'distracting': 0.0}
 
@@ -28,10 +28,10 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
   config = library_grpo.get_config(f'smoke={arg.smoke},small=True', steps=100)
-  web = {'name': 'worlds.noisy_web.noisy_web', 'subjects': 5, 'held_out_share': 0.1}
+  web = {'name': 'worlds.noisy_web.noisy_web', 'subjects': 4, 'digits': 8, 'held_out_share': 0.1}
   config.task, config.sft.task = {**web, **NOISE}, {**web, **CLEAN}
-  config.models.policy.context_length = 76  # tokens
-  config.decoding.max_tokens = config.sft.decoding.max_tokens = 70  # said and read, behind the prompt
+  config.models.policy.context_length = 58  # tokens
+  config.decoding.max_tokens = config.sft.decoding.max_tokens = 56  # said and read, behind the prompt
   config.rollout.update(turn_tokens=TURNS['turn_tokens'], num_slots=0)
   config.rollout.max_turns.value = TURNS['max_turns']
   config.sft.rollout.update(TURNS)
@@ -41,7 +41,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.evals = ConfigDict({
       'noisy': {**exam, 'task': {**web, **NOISE}}, 'clean': {**exam, 'task': {**web, **CLEAN}},
   })
-  config.optimizer.decay_steps = 0
+  config.optimizer.update(learning_rate=5e-4, decay_steps=0)
   config.log.headline = 'eval/noisy/f1'
   if not arg.smoke:
     config.steps = 100

@@ -1,10 +1,10 @@
-"""What is known of two subjects is looked up in a web that fails, and answered; the reward is an F1.
+"""What is known of a subject is looked up in a web that fails, and answered; the reward is an F1.
 
-    ac -> `sa` ! | `sa` :da | `r2` :a4 | `sc` :cb | `r1` ! | `r1` :c7 | `=47`
+    a -> `sa` ! | `sa` :da | `r2` ! | `r2` :a47 | `=47`
 
 `s` searches for a subject and gets the titles of two pages; `r` has one of them read. Who reads is the
-world's own reader, a rule: of a page it hands back one line, what the page says and of which subject. `=`
-answers.
+world's own reader, a rule: of a page it hands back one line, which subject it is about and the two digits
+that it says of it. `=` answers.
 
 The web is what is noisy: a call comes back with nothing (`!`), and a page is about another subject. It is
 also another web for every call, since what a search finds is drawn anew. Without noise the first page is
@@ -22,42 +22,46 @@ from rlx.types import Batch
 _MARKS, _SUBJECTS, _DIGITS = ':!sr=', 'abcdefg', '0123456789'
 
 
-def noisy_web(*, subjects: int, dropped: float, distracting: float, held_out_share: float) -> TurnTask:
-  """Questions about two subjects; the reward is the F1 of the digits of the answer.
+def noisy_web(
+    *, subjects: int, digits: int, dropped: float, distracting: float, held_out_share: float
+) -> TurnTask:
+  """Questions about a subject; the reward is the F1 of the digits of the answer.
 
   Args:
-    subjects: there are, in 3..7.
+    subjects: N that there are, in 3..7.
+    digits: K that there are, in 3..10; N K^2N problems have to be fewer than 2^31.
     dropped: the chance that a call, a search or a page, comes back with nothing, in [0, 0.9].
     distracting: the chance that a page that is found is about another subject, in [0, 0.9]. A search whose
       pages all are is of no use.
-    held_out_share: in (0, 1), the part of all problems (subjects, what is known) that is never trained on.
+    held_out_share: in (0, 1), the part of all problems (subject, what is known) that is never trained on.
   Raises:
     ValueError: an argument out of its range.
   """
   between(3, len(_SUBJECTS), subjects=subjects)
+  between(3, len(_DIGITS), digits=digits)
   between(0, 0.9, dropped=dropped, distracting=distracting)
-  base, pairs = len(_DIGITS), subjects * (subjects - 1)
-  alphabet = _MARKS + _SUBJECTS[:subjects] + _DIGITS
+  base, num_problems = digits, subjects * digits ** (2 * subjects)
+  between(1, 2**31 - 1, num_problems=num_problems)
+  alphabet = _MARKS + _SUBJECTS[:subjects] + _DIGITS[:base]
   fine, wrong, searches, reads, answers = text.characters(_MARKS, alphabet)
-  names, digits = text.characters(_SUBJECTS[:subjects], alphabet), text.characters(_DIGITS, alphabet)
-  places = digits[1:3]  # of the pages that were found
+  names, figures = text.characters(_SUBJECTS[:subjects], alphabet), text.characters(_DIGITS[:base], alphabet)
+  places = figures[1:3]  # of the pages that were found
 
   def sample(key: jax.Array, num: int, held_out: bool) -> Batch:
     number = text.draw_indices(
-        key, num, num_problems=pairs * base**subjects, held_out=held_out, held_out_share=held_out_share
+        key, num, num_problems=num_problems, held_out=held_out, held_out_share=held_out_share
     )
-    asked, facts = number % pairs, number // pairs
-    first = asked % subjects
-    both = jnp.stack([first, (first + 1 + asked // subjects) % subjects], axis=1)
+    asked, facts = number % subjects, number // subjects
+    facts = facts[:, None] // base ** jnp.arange(2 * subjects)[None] % base
     return {
-        'asked': both, 'facts': facts[:, None] // base ** jnp.arange(subjects)[None] % base,
-        'prompts': names[both], 'prompt_lengths': jnp.full(num, 2),
+        'asked': asked, 'facts': facts.reshape(num, subjects, 2), 'prompts': names[asked][:, None],
+        'prompt_lengths': jnp.full(num, 1),
     }
 
   def start(problem: Batch):
     return {
         'asked': problem['asked'], 'facts': problem['facts'], 'found': jnp.full(2, -1, jnp.int32),
-        'known': jnp.zeros(2, bool), 'calls': jnp.int32(0),
+        'known': jnp.bool_(False), 'calls': jnp.int32(0),
     }
 
   def found(subject: jax.Array, key: jax.Array) -> jax.Array:
@@ -74,7 +78,7 @@ def noisy_web(*, subjects: int, dropped: float, distracting: float, held_out_sha
     (subject, is_subject), (place, is_place) = index_in(names, word[1]), index_in(places, word[1])
     seeks = (word[0] == searches) & is_subject & pair
     opens = (word[0] == reads) & is_place & pair & page_there
-    said_digits, is_digit = jax.vmap(lambda token: index_in(digits, token))(word[1:3])
+    said_digits, is_digit = jax.vmap(lambda token: index_in(figures, token))(word[1:3])
     ends = (word[0] == answers) & is_digit[0] & (is_digit[1] | pair) & (word[3] == text.PAD_ID)
     there = ~jax.random.bernoulli(drop_key, float(dropped))
     pages = jnp.where(seeks & there, found(subject, found_key), jnp.where(seeks, -1, state['found']))
@@ -82,32 +86,31 @@ def noisy_web(*, subjects: int, dropped: float, distracting: float, held_out_sha
     noted, hit = opens & there, seeks & there
     share = f1_of_two(said_digits, is_digit, state['facts'][state['asked']]) * ends
     pad = jnp.int32(text.PAD_ID)
-    note = jnp.stack([fine, names[about], digits[state['facts'][about]]])
-    titles = jnp.concatenate([fine[None], names[jnp.maximum(pages, 0)]])
-    told = jnp.where(noted, note, jnp.where(hit, titles, jnp.stack([wrong, pad, pad]))).astype(jnp.int32)
+    note = jnp.concatenate([jnp.stack([fine, names[about]]), figures[state['facts'][about]]])
+    titles = jnp.concatenate([fine[None], names[jnp.maximum(pages, 0)], pad[None]])
+    told = jnp.where(noted, note, jnp.where(hit, titles, jnp.stack([wrong, pad, pad, pad]))).astype(jnp.int32)
     known = state['known'] | ((state['asked'] == about) & noted)
     after = {
         **state, 'found': pages.astype(jnp.int32), 'known': known, 'calls': state['calls'] + ~ends,
     }
     return Reply(
-        after, told, jnp.where(noted | hit, 3, 1), share, ends, seeks | opens | ends,
+        after, told, jnp.where(noted, 4, jnp.where(hit, 3, 1)), share, ends, seeks | opens | ends,
         {SUCCESS: (share == 1).astype(jnp.float32), 'f1': share, 'calls': after['calls'].astype(jnp.float32)},
     )
 
   def expert(state):
-    """Searches for what is not known yet, reads the first page about it, and answers."""
-    which = jnp.argmin(state['known'])
-    wanted = state['asked'][which]
-    right = state['found'] == wanted
+    """Searches, reads the first page about the subject, each until it comes back, and answers."""
+    right = state['found'] == state['asked']
     call = jnp.where(
-        jnp.any(right), jnp.stack([reads, places[jnp.argmax(right)]]), jnp.stack([searches, names[wanted]])
+        jnp.any(right), jnp.stack([reads, places[jnp.argmax(right)]]),
+        jnp.stack([searches, names[state['asked']]]),
     )
-    answer = jnp.concatenate([answers[None], digits[state['facts'][state['asked']]]])
-    over = jnp.all(state['known'])
-    return with_end(jnp.where(over, answer, jnp.pad(call, (0, 1))), jnp.where(over, 3, 2), 4)
+    answer = jnp.concatenate([answers[None], figures[state['facts'][state['asked']]]])
+    known = state['known']
+    return with_end(jnp.where(known, answer, jnp.pad(call, (0, 1))), jnp.where(known, 3, 2), 4)
 
   return TurnTask(
-      alphabet=alphabet, prompt_columns=2, answer_columns=4, sample=sample, observation_columns=3,
+      alphabet=alphabet, prompt_columns=1, answer_columns=4, sample=sample, observation_columns=4,
       start=start, act=act, expert=expert, expert_return=1.0,
   )
 
