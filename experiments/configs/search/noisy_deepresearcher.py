@@ -10,6 +10,10 @@ said is in no loss. Both are examined with noise and without.
 Paper: https://arxiv.org/abs/2504.03160. There the web is the real one and a second model reads pages; here
 the world's own rule reads them, and an answer in a wrong format gets nothing, and no penalty.
 
+In a first trial of one seed, questions were about two subjects and the learning rate three times as high:
+GRPO raised the F1 with noise from 0.30 to 0.33, no answer was wholly right any more, and without noise it
+fell from 0.77 to 0.50. So a question is about one subject now, and steps are smaller.
+
 Result: not run yet.
 """
 
@@ -45,6 +49,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.log.headline = 'eval/noisy/f1'
   if not arg.smoke:
     config.steps = 100
+    config.evals.noisy.problems = config.evals.clean.problems = 128
   return config
 
 
@@ -59,5 +64,5 @@ def claim() -> Claim:
           above('trained clean', by=0.1, reading=final('eval/noisy/accuracy')),
       ),
       controls=(Arm('trained clean', {f'task.{name}': value for name, value in CLEAN.items()}),),
-      minutes=3.0,
+      minutes=6.0,
   )

@@ -11,6 +11,9 @@ Nobody is told which calls were needed.
 Paper: https://arxiv.org/abs/2504.21776. Its pairs are collected before each round; here the episodes of a
 round are of the policy as it goes on. Of its preferences the third one, the shorter thoughts, is left out.
 
+In a first trial of one seed, with twice the episodes, imitation came to 18 % with 10.9 calls, and a round of
+25 updates to 75 % with 7.8; seven are needed on average. Rounds are of 10 now, to see them one by one.
+
 Result: not run yet.
 """
 
@@ -36,7 +39,7 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.models.policy.context_length = 96  # tokens
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 90  # said and read, behind the prompt
-  sampled = {**config.rollout.to_dict(), **TURNS, 'batch_size': 16 if arg.smoke else 128, 'num_slots': 0}
+  sampled = {**config.rollout.to_dict(), **TURNS, 'batch_size': 16 if arg.smoke else 64, 'num_slots': 0}
   sampled['max_turns'] = {'name': 'controllers.schedules.constant', 'value': TURNS['max_turns']}
   config.slow = {'reference': 'policy'}
   config.rollout = {'name': 'paired', 'rollout': sampled, 'reward': {**PREFERRED}}
@@ -54,14 +57,14 @@ def get_config(arg: str = '') -> ConfigDict:
   config.optimizer.update(learning_rate=5e-4, decay_steps=0)
   config.sft.rollout.update(TURNS)
   config.sft.stop = ConfigDict()
-  if not arg.smoke:
-    config.sft.steps = 100
   every = 2 if arg.smoke else ROUND
   config.evals = {
       'sampled': {**config.evals.held_out.to_dict(), **TURNS, 'name': 'sampled_turns', 'every': every}
   }
   config.checkpoint.every = config.log.steps_per_dispatch = every
   config.log.headline = 'eval/sampled/accuracy'
+  if not arg.smoke:
+    config.sft.steps, config.evals.sampled.problems = 80, 128
   return config
 
 
@@ -82,7 +85,7 @@ def claim() -> Claim:
       baseline=Arm('GRPO', config='search/pages_webthinker:grpo=True'),
       controls=(Arm('chance', {'rollout.reward': {'name': 'of_world.of_chance', 'share': 0.5}}),),
       beside=(Arm('right alone', {'rollout.reward.weight': 0.0}),),
-      minutes=8.0,
+      minutes=12.0,
   )
 
 
