@@ -1,9 +1,10 @@
-"""The reward of a run whose rollout has it already: that of the world in which its episodes were."""
+"""Rewards of a run whose rollout has them already: those of the world in which its episodes were."""
 
 import jax
 import jax.numpy as jnp
 
-from rlx.errors import between
+from rlx.envs.turns import SUCCESS
+from rlx.errors import ConfigError, between
 from rlx.types import Annotate, Batch, Key, Models
 
 
@@ -18,6 +19,36 @@ def of_world() -> Annotate:
           "rollout.name='turns.episodes', or another reward, such as 'verifier'"
       )
     return batch
+
+  return reward
+
+
+def right_with_fewer(*, of: str, weight: float) -> Annotate:
+  """Orders episodes: right before wrong, and of right ones those with less of what the world counts.
+
+      R = solved · (1 - weight · n / (1 + n))
+
+  With any weight above 0 that is the order of pairs (right, wrong) and (fewer, more); with 0 it is the first
+  alone. Wrong ones are all alike, however short. Rows without a reward stay so.
+
+  Args:
+    of: what is counted, as the world tells it in `Reply.info`; not below 0.
+    weight: in [0, 1].
+  Raises:
+    ConfigError: the rows are of no episodes, or of a world that counts nothing of this name.
+  Source: WebThinker, https://arxiv.org/abs/2504.21776: correct over incorrect, then the fewer calls of tools;
+    its third criterion, the shorter thoughts, is left out.
+  """
+  between(0, 1, weight=weight)
+
+  def reward(models: Models, batch: Batch, key: Key) -> Batch:
+    del models, key
+    told = sorted(name.partition('/')[2] for name in batch if name.startswith('episode/'))
+    if missing := {SUCCESS, of} - set(told):
+      raise ConfigError(f"reward 'right_with_fewer': no {sorted(missing)} in these rows; they tell {told}")
+    count = batch[f'episode/{of}']
+    total = batch[f'episode/{SUCCESS}'] * (1 - weight * count / (1 + count))
+    return {**batch, 'rewards': jnp.where(jnp.isnan(batch['rewards']), jnp.nan, total)}
 
   return reward
 

@@ -20,7 +20,9 @@ from rlx.envs.worlds.errand import errand
 from rlx.envs.worlds.foreseen import foreseen
 from rlx.envs.worlds.lane import lane
 from rlx.envs.worlds.library import library
+from rlx.envs.worlds.linked_pages import linked_pages
 from rlx.envs.worlds.manners import manners
+from rlx.envs.worlds.noisy_web import noisy_web
 from rlx.envs.worlds.playbook import playbook
 from rlx.envs.worlds.questions import questions
 from rlx.envs.worlds.repair import printing, repair
@@ -37,6 +39,10 @@ WORLDS = {
     'manners': lambda: manners(num_letters=3, num_manners=3, requests=3, held_out_share=0.3),
     'workshop': lambda: workshop(num_letters=2, modulus=3, num_rules=2, held_out_share=0.3),
     'library': lambda: library(documents=4, max_links=2, libraries=8, held_out_share=0.3),
+    'linked_pages': lambda: linked_pages(
+        num_pages=4, max_links=1, sections=2, webs=4, stray=0.3, held_out_share=0.3),
+    'noisy_web': lambda: noisy_web(
+        subjects=3, digits=3, dropped=0.2, distracting=0.3, held_out_share=0.3),
     'craft': lambda: craft(basics=3, dishes=4, event_reward=0.5, held_out_share=0.3),
     'desk': lambda: desk(pages=3, values=2, goals=2, calls=1, cost=0.01, held_out_share=0.3),
     'counsel': lambda: counsel(moods=4, needs=3, replies=3, patience=0.5, held_out_share=0.3),
