@@ -7,6 +7,10 @@ already, `?` not understood) and everything that there is. With `event_reward`, 
 is worth something when it is made first.
 """
 
+from collections.abc import Callable
+import dataclasses
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +24,20 @@ _SIGNS, _LETTERS = '+#=?', 'ABCDEFGHIJ'
 _SEED = 0  # of the recipes
 
 
-def craft(*, basics: int, dishes: int, event_reward: float, held_out_share: float) -> TurnTask:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KitchenTask(TurnTask):
+  """A kitchen whose things have numbers too: states are `{'dish', 'given', 'there' [things] bool}`.
+
+  Attributes:
+    things: how many there are.
+    make: `(state, thing []) -> Reply`, what comes of an action that names a thing.
+  """
+
+  things: int
+  make: Callable[[Any, jax.Array], Reply]
+
+
+def craft(*, basics: int, dishes: int, event_reward: float, held_out_share: float) -> KitchenTask:
   """Episodes in a kitchen; the reward is 1 for the dish, `event_reward` of it for the events on the way.
 
   Args:
@@ -75,9 +92,12 @@ def craft(*, basics: int, dishes: int, event_reward: float, held_out_share: floa
     thing = jnp.where(jnp.any(missing), jnp.argmax(missing), state['dish'])  # the earliest one can be made
     return with_end(letters[thing][None], jnp.int32(1), 2)
 
-  return TurnTask(
+  def make(state, thing: jax.Array) -> Reply:
+    return act(state, letters[thing][None], jnp.int32(1), jax.random.key(0))
+
+  return KitchenTask(
       alphabet=alphabet, prompt_columns=num + 1, answer_columns=2, sample=sample, observation_columns=num + 1,
-      start=start, act=act, expert=expert, expert_return=1.0,
+      start=start, act=act, expert=expert, expert_return=1.0, things=num, make=make,
   )
 
 

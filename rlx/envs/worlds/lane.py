@@ -7,6 +7,8 @@ turn: fast, and blind to what comes behind the next cells. Whoever drives into s
 the road is the goal.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -121,3 +123,20 @@ def _expert_return(lanes, length, stride, cost, roads, blocks, start) -> float:
     cell = np.where(going, cell + np.maximum(clear, 1), cell)
     turns += going
   return float(1 - cost * turns.mean())
+
+
+def free_cells(task: TurnTask, *, lanes: int, sight: int) -> Callable[[jax.Array], jax.Array]:
+  """What can be read off a view [2 + lanes sight], as a note [lanes]: how many cells are free in each lane.
+
+  Args:
+    task: a road of that shape, whose strides are no shorter than what is seen.
+    lanes: of the road.
+    sight: cells ahead that are seen.
+  """
+  signs, blocked = jnp.asarray(task.encode('x' + _DIGITS[:sight])), text.characters('x', task.alphabet)[0]
+
+  def note(view: jax.Array) -> jax.Array:
+    picture = view[2:].reshape(lanes, sight)
+    return signs[jnp.sum(jnp.cumsum(picture == blocked, axis=1) == 0, axis=1)]
+
+  return note
