@@ -3,10 +3,10 @@
     `①AxB:②c` -> ①A -> A ②3 -> A ①x -> x ②1 -> ...        the form of `form.py`, planner ①, grounder ②
 
 A world of seats becomes a world of turns. A turn begins with the tag of a role, and what the role says stands
-behind it; the roles follow each other as the seats did, and under another tag nothing was said; where
-the seats have nothing to answer to that, the tag that was due is read. What the seats were told is read by the one
-row, so nothing is private: it is what is left of a table when its talk is written down, and what a chain of
-agents distils.
+behind it. The roles follow each other as the seats did; under another tag nothing was said, and the tag that
+was due is read where the seats have nothing to answer. What the seats were told is read by the one row, so
+nothing is private: it is what is left of a table when its talk is written down, and what a chain of agents
+distils.
 
 Source: Chain-of-Agents, https://arxiv.org/abs/2508.13167.
 """
