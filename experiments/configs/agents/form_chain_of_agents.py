@@ -24,7 +24,7 @@ from rlx.experiments.configs.agents import rooms_grpo
 from rlx.experiments.configs.agents.desk_webagent import alone
 
 TURNS = {'turn_tokens': 2, 'max_turns': 12}  # a tag and a word; ten for two goals
-SHOWN, DISTILLED, STEPS = 24, 60, 100  # episodes, and steps of both stages
+SHOWN, DISTILLED, STEPS = 24, 160, 160  # episodes, and steps of both stages
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -42,7 +42,8 @@ def get_config(arg: str = '') -> ConfigDict:
       batch_size=min(config.rollout.batch_size, 64), num_slots=0, turn_tokens=TURNS['turn_tokens'],
       max_turns={'name': 'controllers.schedules.constant', 'value': TURNS['max_turns']},
   )
-  config.optimizer.learning_rate = 2e-3
+  config.optimizer.learning_rate = 5e-4
+  config.sft.optimizer.learning_rate = 3e-3
   config.optimizer.warmup_steps = 10
   config.sft.rollout.update(TURNS, num_problems=SHOWN, batch_size=min(config.sft.rollout.batch_size, 32))
   config.sft.stop = ConfigDict()
