@@ -15,7 +15,7 @@ WORLD = WORLDS[0]
 SAMPLE = [jax.jit(world.sample, static_argnums=(1, 2)) for world in WORLDS]
 # `A` has number 3, `B` 1, `w` 5, `x` 2 and what hands in 4; `B` is to be `w`.
 PROBLEM = {
-    'place': jnp.array([2, 0, 4, 1, 3]), 'fields': jnp.array([1, 0]), 'values': jnp.array([0, 0]),
+    'place': jnp.array([2, 0, 4, 1, 3]), 'fields': jnp.array([1, 0]), 'wanted': jnp.array([0, 0]),
     'goals': jnp.int32(1),
 }
 
@@ -31,7 +31,7 @@ def played(world, words):
 
 def codes_of(problems):
   counts = jnp.arange(2)[None] < problems['goals'][:, None]
-  return code_of(problems['fields'], problems['values'], counts) % 2
+  return code_of(problems['fields'], problems['wanted'], counts) % 2
 
 
 def heard(world, reply):

@@ -61,12 +61,12 @@ def get_config(arg: str = '') -> ConfigDict:
   if not arg.smoke:
     config.sft.steps = CLONED
   if arg.only != 'both':
-    _alone(config, arg.only)
+    alone(config, arg.only)
   return config
 
 
-def _alone(config: ConfigDict, only: str) -> None:
-  """One of the stages, for the steps of both."""
+def alone(config: ConfigDict, only: str) -> None:
+  """One of the stages, cloning (`bc`) or RL (`rl`), for the steps of both."""
   config.steps += config.sft.steps
   config.optimizer.decay_steps = config.steps
   config.stages = ('main',)

@@ -178,13 +178,13 @@ class _Page:
   def goals(self, task: Batch) -> text.Piece:
     """The task in words: pairs of a field and a value, and `:` behind them."""
     num, most = task['fields'].shape
-    pairs = jnp.stack([self.names[task['fields']], self.names[self.fields + task['values']]], axis=2)
+    pairs = jnp.stack([self.names[task['fields']], self.names[self.fields + task['wanted']]], axis=2)
     colon = text.symbol(jnp.zeros(num, jnp.int32), _MARKS, self.alphabet)
     return text.join(text.Piece(pairs.reshape(num, -1), 2 * task['goals']), colon, columns=2 * most + 1)
 
   def blank(self, problem: Batch):
     """A form before the first press."""
-    kept = {name: problem[name] for name in ('place', 'fields', 'values', 'goals')}
+    kept = {name: problem[name] for name in ('place', 'fields', 'wanted', 'goals')}
     return {**kept, 'content': jnp.full(self.fields, -1, jnp.int32), 'open': jnp.int32(-1)}
 
   def press(self, state, token: jax.Array) -> SeatReply:
@@ -209,12 +209,12 @@ class _Page:
     """[] int32: what is to be pressed, for the first goal that is not met."""
     met = _met(state)
     goal = jnp.argmin(met)
-    field, value = state['fields'][goal], self.fields + state['values'][goal]
+    field, value = state['fields'][goal], self.fields + state['wanted'][goal]
     missing = jnp.where(state['open'] == field, value, field)
     return jnp.where(jnp.all(met), len(self.letters) - 1, missing)
 
   def task(self, lengths: tuple[float, ...], asked, **parts) -> VariedTask:
-    """The world whose problems `asked` makes of tasks: `fields, values` [N, goals], `goals` [N]."""
+    """The world whose problems `asked` makes of tasks: `fields, wanted` [N, goals], `goals` [N]."""
     between(1, self.fields, lengths=len(lengths))
     weights = jnp.log(jnp.asarray(lengths, jnp.float32))
 
@@ -225,12 +225,12 @@ class _Page:
           'fields': order(jax.random.split(fields_key, num))[:, :len(lengths)],
           'goals': jax.random.categorical(goals_key, weights, shape=(num,)).astype(jnp.int32) + 1,
       }
-      return asked({**task, 'values': self.valued(task, values_key, held_out)}, page_key)
+      return asked({**task, 'wanted': self.valued(task, values_key, held_out)}, page_key)
 
     def vary(problems: Batch, key: jax.Array) -> Batch:
       values_key, page_key = jax.random.split(key)
       task = {name: problems[name] for name in ('fields', 'goals')}
-      return asked({**task, 'values': self.valued(task, values_key, False)}, page_key)
+      return asked({**task, 'wanted': self.valued(task, values_key, False)}, page_key)
 
     return VariedTask(
         alphabet=self.alphabet, answer_columns=1, observation_columns=1, sample=sample, vary=vary, **parts
@@ -256,7 +256,7 @@ def code_of(fields: jax.Array, values: jax.Array, counts: jax.Array) -> jax.Arra
 def _met(state) -> jax.Array:
   """[G] bool: the goals whose fields have their values, and those that are none."""
   none = jnp.arange(state['fields'].shape[0]) >= state['goals']
-  return none | (state['content'][state['fields']] == state['values'])
+  return none | (state['content'][state['fields']] == state['wanted'])
 
 
 def _one(action: jax.Array, length: jax.Array) -> jax.Array:

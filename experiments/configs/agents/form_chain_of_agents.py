@@ -1,0 +1,67 @@
+"""Chain-of-Agents on forms: a planner and a grounder in one row, told apart by tags; distilled, then GRPO.
+
+    rlx --config=agents/form_chain_of_agents --workdir=runs/chain_of_agents
+    rlx --config=agents/form_chain_of_agents:only=bc --workdir=runs/distilled   # distilling alone
+
+Two agents fill in a form (`envs/worlds/form.py`): one names what is to be pressed, the other says its number
+on the page. A few of their episodes are written down in one row, each turn behind the tag of its role
+(`envs/worlds/chained.py`), and one policy learns to play both. Then the outcome alone is paid.
+
+The traces are of experts at both seats; in the paper, of a system of prompted agents. Both roles are played
+by one policy from the tags it says itself, and tools are what the grounder presses.
+
+Paper: https://arxiv.org/abs/2508.13167
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+from rlx.errors import ConfigError
+from rlx.experiments.claims import Arm, Claim, above, mean
+from rlx.experiments.configs.agents import rooms_grpo
+from rlx.experiments.configs.agents.desk_webagent import alone
+
+TURNS = {'turn_tokens': 2, 'max_turns': 12}  # a tag and a word; ten for two goals
+SHOWN, DISTILLED, STEPS = 24, 160, 160  # episodes, and steps of both stages
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing); `only` (`bc`, distilling for the steps of both stages)."""
+  arg = parse_arg(arg, smoke=False, only='both')
+  if arg.only not in ('both', 'bc'):
+    raise ConfigError(f'only={arg.only!r} is neither both nor bc')
+  config = rooms_grpo.get_config(f'smoke={arg.smoke}', steps=STEPS)
+  form = {'name': 'form', 'fields': 3, 'values': 3, 'pages': 3, 'lengths': (0.4, 0.6), 'site': 0}
+  config.task = {'name': 'chained', 'task': form, 'expert_return': 1.0}
+  config.sft.task = config.task
+  config.models.policy.update(width=32, mlp_size=64, context_length=56)  # 20 thousand parameters
+  config.decoding.max_tokens = config.sft.decoding.max_tokens = 40
+  config.rollout.update(
+      batch_size=min(config.rollout.batch_size, 64), num_slots=0, turn_tokens=TURNS['turn_tokens'],
+      max_turns={'name': 'controllers.schedules.constant', 'value': TURNS['max_turns']},
+  )
+  config.optimizer.learning_rate = 5e-4
+  config.sft.optimizer.learning_rate = 3e-3
+  config.optimizer.warmup_steps = 10
+  config.sft.rollout.update(TURNS, num_problems=SHOWN, batch_size=min(config.sft.rollout.batch_size, 32))
+  config.sft.stop = ConfigDict()
+  config.evals.held_out.update(TURNS, num_slots=0, problems=min(config.evals.held_out.problems, 100))
+  if not arg.smoke:
+    config.sft.steps = DISTILLED
+  if arg.only == 'bc':
+    alone(config, 'bc')
+  return config
+
+
+def claim() -> Claim:
+  """Beside distilling for as many steps."""
+  return Claim(
+      paper='S014',
+      says='RL on the outcome ends above distilling alone, in one row that holds both roles',
+      reading=mean('eval/held_out/accuracy', last=2),
+      asserts=(above('distilled alone', by=0.1),),
+      baseline=Arm('distilled alone', config='agents/form_chain_of_agents:only=bc'),
+      minutes=4.0,
+  )
