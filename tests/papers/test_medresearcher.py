@@ -111,7 +111,7 @@ def test_a_question_is_the_whole_chain_and_only_its_first_entity_is_named():
   problems = SAMPLE(jax.random.key(0), 32, False)
   columns = (np.asarray(problems[name]) for name in ('prompts', 'way', 'kinds', 'hops'))
   for prompt, way, kinds, hops in zip(*columns, strict=True):
-    expected = 'abcdef'[way[0]] + ''.join('xy'[kind] for kind in kinds[:hops]) + '?'
+    expected = 'abcdef'[way[0]] + ''.join('xy'[kind] for kind in kinds[:hops]) + (5 - hops) * '.' + '?'
     assert WORLD.decode(prompt) == expected and set(way[: hops + 1]) & set(RARE)
 
 

@@ -3,11 +3,14 @@
     rlx --config=search/graph_medresearcher --workdir=runs/graph_medresearcher
 
 The world is `envs/worlds/knowledge.py`. Each question is the longest chain around a rare entity of a random
-knowledge graph, of one to four hops; graphs are held out whole. The expert shows the same 128 questions again
+knowledge graph, of one to four hops; graphs are held out whole. The expert shows the same 48 questions again
 and again, as there is only so much of what experts did, and imitation soon learns nothing more from them;
 GRPO then asks questions of all training graphs. Its reward is composed: the right answer, the share of the
 hops that were asked of the right index, which is known as the questions are made of chains, and the share of
 turns that were understood. Accuracy is told apart by hops.
+
+In trials of one seed the second part was the share of the queries that went to the right index. All of that
+is had with a query or two, and so GRPO learnt to make no more of them and to guess.
 
 Paper: https://arxiv.org/abs/2508.14880. There a language model of 32 billion parameters browses the web
 beside an index of medicine, and some 2,100 trajectories are imitated.
@@ -22,7 +25,7 @@ from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.agents import rooms_grpo
 
 TURNS = {'turn_tokens': 3, 'max_turns': 7}  # a query is three characters; an answer two, and the end token
-SHOWN = 128  # questions that the expert shows
+SHOWN = 48  # questions that the expert shows
 HOPS = (2, 3, 4)
 WEIGHTS = {'success': 1.0, 'right_index': 0.5, 'well_formed': 0.1}
 
@@ -59,7 +62,7 @@ def get_config(arg: str = '') -> ConfigDict:
   )
   config.log.headline = f'eval/held_out/accuracy_{HOPS[-1]}'
   if not arg.smoke:
-    config.sft.steps = 100
+    config.sft.steps = 60
   if arg.imitated:
     del config.reward
     for section in ('rollout', 'algorithm', 'optimizer'):

@@ -2,7 +2,7 @@
 
     rlx --config=search/pages_vrag --workdir=runs/pages_vrag
 
-The world is `envs/worlds/pages.py`, where grids of symbols stand for images. Six pages are found by six
+The world is `envs/worlds/pages.py`, where grids of symbols stand for images. Four pages are found by four
 words, and which word finds which page has to be learnt: the expert, who is imitated for some steps, tries
 words in any order, and then crops, zooms and answers. GRPO follows. Its reward is the right answer and half
 of the NDCG of the pages in the order in which they were found; the page that is asked about is relevant.
@@ -19,7 +19,7 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.agents import rooms_grpo
 
-TURNS = {'turn_tokens': 2, 'max_turns': 7}  # four searches, a crop, a zoom and the answer
+TURNS = {'turn_tokens': 2, 'max_turns': 7}  # each page, a crop, a zoom and the answer
 NDCG = 0.5  # of a page that is found first; a right answer is worth 1
 
 
@@ -29,7 +29,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = rooms_grpo.get_config(f'smoke={arg.smoke}', steps=120)
   config.task = config.sft.task = {
       'name': 'pages',
-      'titles': 6,
+      'titles': 4,
       'regions': 3,
       'digits': 6,
       'layouts': 1000,  # so many that pages have to be read
@@ -47,7 +47,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.sft.stop = ConfigDict()  # none: all arms are shown as much
   config.evals.held_out.update(TURNS, num_slots=0)
   if not arg.smoke:
-    config.sft.steps, config.rollout.batch_size = 100, 64
+    config.sft.steps, config.rollout.batch_size = 120, 64
   return config
 
 

@@ -1,4 +1,4 @@
-"""Questions of several hops to two indices: `axy?` -> `pax` -> `c` -> `gcy` -> `e` -> `=e`.
+"""Questions of several hops to two indices: `axy...?` -> `pax` -> `c` -> `gcy` -> `e` -> `=e`.
 
 Facts are those of a small knowledge graph (`envs/graphs.py`): the entity that another one has under a
 relation. What is known of rare entities stands in the private index `p`, and of all others in the general
@@ -18,7 +18,7 @@ from rlx.envs.turns import SUCCESS, Reply, TurnTask, index_in, said, with_end
 from rlx.errors import between
 from rlx.types import Batch
 
-_MARKS, _ENTITIES, _RELATIONS = '!?pg=', 'abcdefghijkl', 'xyzuvw'
+_MARKS, _ENTITIES, _RELATIONS = '!?.pg=', 'abcdefghijkl', 'xyzuvw'
 _MOST = 5  # hops that a question may have
 
 
@@ -48,14 +48,14 @@ def knowledge(
   between(1, len(_RELATIONS), relations=relations)
   between(1, _MOST, min_hops=min_hops, max_hops=max_hops)
   alphabet = _MARKS + _ENTITIES[:entities] + _RELATIONS[:relations]
-  nothing, asked, private, general, answers = text.characters(_MARKS, alphabet)
+  nothing, asked, blank, private, general, answers = text.characters(_MARKS, alphabet)
   names = np.asarray(text.characters(_ENTITIES[:entities], alphabet))
   words = np.asarray(text.characters(_RELATIONS[:relations], alphabet))
   frequencies = np.arange(1, entities + 1) ** -0.5
   rarely = graphs.rare(frequencies, below=rare_below)
   is_rare = np.isin(np.arange(entities), rarely)
   index_of = jnp.where(is_rare, private, general)  # [entities]
-  columns = _MOST + 2  # the same for all hops, so that worlds of few and of many have the same prompts
+  columns = _MOST + 2
 
   def questions(numbers):
     """Links, chains and prompts of all questions about some graphs, as arrays with a row each."""
@@ -74,12 +74,13 @@ def knowledge(
     way = wide([chain.entities for _, chain in found], _MOST + 1)
     kinds = wide([chain.relations for _, chain in found], _MOST)
     hops = np.array([len(chain.relations) for _, chain in found], np.int32)
-    open_ended = np.concatenate([names[way[:, :1]], words[kinds], np.zeros_like(way[:, :1])], axis=1)
-    places = np.arange(columns)[None] - hops[:, None] - 1
-    prompts = np.where(places < 0, open_ended, np.where(places == 0, asked, text.PAD_ID)).astype(np.int32)
+    # As wide for few hops as for many: each relation has a place of its own.
+    kinds_shown = np.where(kinds < 0, blank, words[kinds])
+    ends = np.full_like(way[:, :1], asked)
+    prompts = np.concatenate([names[way[:, :1]], kinds_shown, ends], axis=1).astype(np.int32)
     return {
         'links': np.stack([links for links, _ in found]), 'way': way, 'kinds': kinds, 'hops': hops,
-        'prompts': prompts, 'prompt_lengths': hops + 2,
+        'prompts': prompts, 'prompt_lengths': np.full_like(hops, columns),
     }
 
   boundary = round(num_graphs * held_out_share)
