@@ -31,10 +31,9 @@ WEIGHTS = {'success': 1.0, 'right_index': 0.5, 'well_formed': 0.1}
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `imitated` (the last stage imitates as well, on as many
-  rows)."""
+  """Arguments: `smoke` (seconds, learns nothing); `imitated` (to the end, on as many rows)."""
   arg = parse_arg(arg, smoke=False, imitated=False)
-  config = rooms_grpo.get_config(f'smoke={arg.smoke}', steps=100)
+  config = rooms_grpo.get_config(f'smoke={arg.smoke}', steps=200)
   config.task = config.sft.task = {
       'name': 'knowledge',
       'entities': 8,
@@ -54,7 +53,7 @@ def get_config(arg: str = '') -> ConfigDict:
       max_turns={'name': 'controllers.schedules.constant', 'value': TURNS['max_turns']},
   )
   config.reward = {'name': 'of_world.of_parts', 'weights': WEIGHTS}
-  config.optimizer.learning_rate = 2e-3
+  config.optimizer.learning_rate = 1e-3
   config.sft.rollout.update(TURNS, batch_size=config.rollout.batch_size, num_problems=SHOWN)
   config.sft.stop = ConfigDict()  # none: all arms are shown as much
   config.evals.held_out.update(
@@ -64,9 +63,10 @@ def get_config(arg: str = '') -> ConfigDict:
   if not arg.smoke:
     config.sft.steps = 60
   if arg.imitated:
-    del config.reward
     for section in ('rollout', 'algorithm', 'optimizer'):
       config[section] = config.sft[section].to_dict()
+    config.steps, config.stages = config.steps + config.sft.steps, ('main',)
+    del config.sft, config.reward
   return config
 
 
@@ -85,5 +85,5 @@ def claim() -> Claim:
           Arm('answer alone', {'reward.weights.right_index': 0.0, 'reward.weights.well_formed': 0.0}),
           Arm('chains at random', {'task.chains': {'name': 'graphs.at_random'}}),
       ),
-      minutes=4.0,
+      minutes=7.0,
   )

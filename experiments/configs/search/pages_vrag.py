@@ -7,6 +7,10 @@ words, and which word finds which page has to be learnt: the expert, who is imit
 words in any order, and then crops, zooms and answers. GRPO follows. Its reward is the right answer and half
 of the NDCG of the pages in the order in which they were found; the page that is asked about is relevant.
 
+In a trial of one seed imitation ended at 44 % right answers, 2.5 searches and an NDCG of 0.59. At three times
+this learning rate GRPO fell to 14 % at first, and was at 27 % after 80 steps, with an NDCG of 0.80; so the
+rate was lowered, which was not tried.
+
 Paper: https://arxiv.org/abs/2505.22019. There a vision-language model searches documents by words of its own,
 crops are boxes, and a judge says whether the answer is right; the reward for its format is left out.
 
@@ -26,7 +30,7 @@ NDCG = 0.5  # of a page that is found first; a right answer is worth 1
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
-  config = rooms_grpo.get_config(f'smoke={arg.smoke}', steps=120)
+  config = rooms_grpo.get_config(f'smoke={arg.smoke}', steps=200)
   config.task = config.sft.task = {
       'name': 'pages',
       'titles': 4,
@@ -42,7 +46,7 @@ def get_config(arg: str = '') -> ConfigDict:
       max_turns={'name': 'controllers.schedules.constant', 'value': TURNS['max_turns']},
   )
   config.reward = {'name': 'of_world.of_parts', 'weights': {'success': 1.0, 'ndcg': NDCG}}
-  config.optimizer.learning_rate = 3e-3
+  config.optimizer.learning_rate = 1e-3
   config.sft.rollout.update(TURNS)
   config.sft.stop = ConfigDict()  # none: all arms are shown as much
   config.evals.held_out.update(TURNS, num_slots=0)
@@ -64,5 +68,5 @@ def claim() -> Claim:
           above('answer alone', by=0.03, reading=mean('eval/held_out/ndcg', last=3)),
       ),
       controls=(Arm('answer alone', {'reward.weights.ndcg': 0.0}),),
-      minutes=3.0,
+      minutes=5.0,
   )
