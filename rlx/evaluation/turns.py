@@ -1,6 +1,6 @@
 """What a policy does in a world: whole episodes of held-out problems, and how they read, turn by turn."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +69,39 @@ def sampled_turns(
   return _played(
       task, policy, transcripts, policy.decoding, problems=problems, num_slots=num_slots,
       turns=Turns(turn_tokens, max_turns),
-      more=lambda models, rows: {'entropy': _entropy(policy, models, rows)},
+      more=lambda models, asked, rows: {'entropy': _entropy(policy, models, rows)},
+  )
+
+
+def episodes_by(
+    task: Task, policy: Speaker, transcripts: int, *, problems: int, num_slots: int, turn_tokens: int,
+    max_turns: int, column: str, values: Sequence[int],
+) -> Evaluation:
+  """`episodes` whose accuracy is told apart by a column of the problems, such as how many hops they take.
+
+  Args:
+    task: as for `episodes`, as is all that follows.
+    policy: what is examined.
+    transcripts: episodes to be read.
+    problems: held-out problems.
+    num_slots: episodes in the loop at a time.
+    turn_tokens: the most tokens of an action.
+    max_turns: the most turns of an episode.
+    column: of the problems, [N] whole numbers.
+    values: of the column, each of which has a metric.
+  Returns:
+    The evaluation; its metrics are those of `episodes`, and `accuracy_V` for each value V; NaN where no
+    problem has it.
+  """
+
+  def more(models: Models, asked: Batch, rows: Batch) -> dict[str, jax.Array]:
+    del models
+    solved = rows[f'episode/{SUCCESS}']
+    return {f'accuracy_{value}': solved.mean(where=asked[column] == value) for value in values}
+
+  return _played(
+      task, policy, transcripts, policy.decoding.greedy, problems=problems, num_slots=num_slots,
+      turns=Turns(turn_tokens, max_turns), more=more,
   )
 
 
@@ -172,7 +204,7 @@ def _entropy(policy: Speaker, models: Models, rows: Batch) -> jax.Array:
 def _played(
     task: Task, policy: Speaker, transcripts: int, decoding: Decoding, *, problems: int, num_slots: int,
     turns: Turns, rewriting: Rewriting = WHOLE,
-    more: Callable[[Models, Batch], dict[str, jax.Array]] = lambda models, rows: {},
+    more: Callable[[Models, Batch, Batch], dict[str, jax.Array]] = lambda models, asked, rows: {},
     prepare: Callable[[Models, World, Batch], Batch] = lambda models, world, asked: asked,
 ) -> Evaluation:
   at_least(1, problems=problems, max_turns=turns.max_turns)
@@ -199,7 +231,7 @@ def _played(
         'truncated_fraction': first['truncated'].mean(dtype=jnp.float32),
         **({'rows': first['turns/rows'].mean()} if rewriting.rows > 1 else {}),
         **told,
-        **more(models, rows),
+        **more(models, asked, rows),
     }
     shown = {name: rows[name][:transcripts] for name in TRANSCRIBED}
     return metrics, {**shown, 'solved': rows[f'episode/{SUCCESS}'][:transcripts] == 1}

@@ -1,8 +1,11 @@
 """Rewards of a run whose rollout has them already: those of the world in which its episodes were."""
 
+from collections.abc import Mapping
+
 import jax
 import jax.numpy as jnp
 
+from rlx.advantages.objectives import weighted_sum
 from rlx.envs.turns import SUCCESS
 from rlx.errors import ConfigError, between
 from rlx.types import Annotate, Batch, Key, Models
@@ -43,12 +46,34 @@ def right_with_fewer(*, of: str, weight: float) -> Annotate:
 
   def reward(models: Models, batch: Batch, key: Key) -> Batch:
     del models, key
-    told = sorted(name.partition('/')[2] for name in batch if name.startswith('episode/'))
-    if missing := {SUCCESS, of} - set(told):
-      raise ConfigError(f"reward 'right_with_fewer': no {sorted(missing)} in these rows; they tell {told}")
+    if missing := {SUCCESS, of} - (told := _told(batch)):
+      raise ConfigError(
+          f"reward 'right_with_fewer': no {sorted(missing)} in these rows; they tell {sorted(told)}"
+      )
     count = batch[f'episode/{of}']
     total = batch[f'episode/{SUCCESS}'] * (1 - weight * count / (1 + count))
     return {**batch, 'rewards': jnp.where(jnp.isnan(batch['rewards']), jnp.nan, total)}
+
+  return reward
+
+
+def of_parts(*, weights: Mapping[str, float]) -> Annotate:
+  """Σ w x over what the world tells of an episode: a composite reward in the place of the world's own.
+
+  The rewards of turns (`token_rewards`) stay: it is for baselines that compare episodes.
+
+  Args:
+    weights: name in the `info` of the world, such as `success` -> w.
+  Raises:
+    ConfigError: the world tells no such thing.
+  """
+
+  def reward(models: Models, batch: Batch, key: Key) -> Batch:
+    del models, key
+    if unknown := sorted(set(weights) - (told := _told(batch))):
+      raise ConfigError(f'reward.weights has {unknown}; this world tells of {sorted(told)}')
+    parts = jnp.stack([batch[f'episode/{name}'] for name in weights], axis=1)
+    return {**batch, 'rewards': weighted_sum(parts, weights=tuple(weights.values()))}
 
   return reward
 
@@ -66,3 +91,8 @@ def of_chance(*, share: float) -> Annotate:
     return {**batch, 'rewards': jax.random.bernoulli(key, share, batch['groups'].shape).astype(jnp.float32)}
 
   return reward
+
+
+def _told(batch: Batch) -> set[str]:
+  """What the world has told of the episodes of these rows."""
+  return {name.partition('/')[2] for name in batch if name.startswith('episode/')}

@@ -1,13 +1,14 @@
 """Worlds of turns: each keeps the contract, and the contract notices what breaks it."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.envs import turns
+from rlx.envs import graphs, turns
 from rlx.envs.conformance import check_turn_task
 from rlx.envs.sorting import sorting
 from rlx.envs.turns import one_turn
@@ -18,11 +19,13 @@ from rlx.envs.worlds.craft import craft
 from rlx.envs.worlds.desk import desk
 from rlx.envs.worlds.errand import errand
 from rlx.envs.worlds.foreseen import foreseen
+from rlx.envs.worlds.knowledge import knowledge
 from rlx.envs.worlds.lane import lane
 from rlx.envs.worlds.library import library
 from rlx.envs.worlds.linked_pages import linked_pages
 from rlx.envs.worlds.manners import manners
 from rlx.envs.worlds.noisy_web import noisy_web
+from rlx.envs.worlds.pages import pages
 from rlx.envs.worlds.playbook import playbook
 from rlx.envs.worlds.questions import questions
 from rlx.envs.worlds.repair import printing, repair
@@ -43,6 +46,9 @@ WORLDS = {
         num_pages=4, max_links=1, sections=2, webs=4, stray=0.3, held_out_share=0.3),
     'noisy_web': lambda: noisy_web(
         subjects=3, digits=3, dropped=0.2, distracting=0.3, held_out_share=0.3),
+    'knowledge': lambda: knowledge(
+        entities=6, relations=2, density=0.6, rare_below=0.13, num_graphs=40,
+        chains=functools.partial(graphs.around_rare, radius=2), min_hops=1, max_hops=4, held_out_share=0.25),
     'craft': lambda: craft(basics=3, dishes=4, event_reward=0.5, held_out_share=0.3),
     'desk': lambda: desk(pages=3, values=2, goals=2, calls=1, cost=0.01, held_out_share=0.3),
     'counsel': lambda: counsel(moods=4, needs=3, replies=3, patience=0.5, held_out_share=0.3),
@@ -56,6 +62,7 @@ WORLDS = {
     'foreseen': lambda: foreseen(
         task=lambda: sokoban(size=3, num_walls=1, num_plans=2, held_out_share=0.2), action_tokens=1,
         bonus=0.5),
+    'pages': lambda: pages(titles=3, regions=2, digits=4, layouts=20, held_out_share=0.3),
     'attempts': lambda: attempts(
         task=lambda: sorting(length=2, held_out_share=0.2), num_attempts=2, stop_when_right=False,
         early=0.5, bonus=2.0),

@@ -1,5 +1,6 @@
 """Whole episodes are examined, and read turn by turn; tasks of another kind are refused in one line."""
 
+import dataclasses
 import functools
 
 import algorithms_table as toy
@@ -39,6 +40,22 @@ def test_an_evaluation_says_what_its_episodes_are():
   assert metrics.keys() == {'accuracy', 'reward', 'turns', 'understood', 'truncated_fraction'}
   assert 1 <= metrics['turns'] <= 4 and metrics['accuracy'] == metrics['reward']
   assert len(read) == 3 and all(row['completion'].startswith('\n> ') for row in read)
+
+
+@pytest.mark.slow
+def test_accuracy_is_told_apart_by_a_column_of_the_problems():
+  how = dict(problems=16, num_slots=4, turn_tokens=1, max_turns=4)
+  world = dataclasses.replace(toy.WORLD, sample=with_kinds)
+  models = {'policy': toy.WALKER.init(jax.random.key(0))}
+  exam = evaluation.episodes_by(world, toy.WORLD_POLICY, 3, **how, column='kind', values=(0, 1, 2))
+  metrics, _ = exam.read(jax.device_get(jax.jit(exam.ask)(models, ())))
+  every = metrics['accuracy']
+  np.testing.assert_allclose(0.25 * metrics['accuracy_0'] + 0.75 * metrics['accuracy_1'], every, rtol=1e-6)
+  assert np.isnan(metrics['accuracy_2'])
+
+
+def with_kinds(key, num, held_out):
+  return {**toy.WORLD.sample(key, num, held_out), 'kind': (np.arange(num) % 4 > 0).astype(int)}
 
 
 @pytest.mark.slow
