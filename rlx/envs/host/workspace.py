@@ -134,6 +134,23 @@ class Workspace(Python):
     """
     return super().python(code)
 
+  def text_of(self, path: str) -> str | None:
+    """A file for who grades it, whole; None where none can be read. What it says is the model's doing."""
+    if self._session is None:
+      return self._files.get(path)
+    *_, file_bytes, output_bytes = self._inside
+    data, step = b'', output_bytes // 2  # of hexadecimal digits
+    try:
+      while len(data) <= file_bytes:
+        part = f'{len(data)}:{len(data) + step}'
+        shown = self._run(f'print(__import__({_MODULE!r}).tools.place.read({path!r})[{part}].hex(), end="")')
+        data += (read := bytes.fromhex(shown.text))  # of an error, no digits
+        if len(read) < step:
+          return data.decode('utf-8', 'replace')
+    except (RuntimeError, ValueError):
+      pass
+    return None
+
   def _start(self) -> PythonSession:
     """A fresh folder."""
     session = PythonSession(shown=_COMMANDS, **self._limits)
