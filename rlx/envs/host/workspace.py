@@ -34,8 +34,8 @@ del _made, sys, types
 """
 
 
-class Workspace(Python):
-  """Files in a sandbox, and a shell and Python beside them."""
+class Folder(Python):
+  """Files in a sandbox, and how they are reached. Nothing of it is a tool: what a world inherits is none."""
 
   _gone = 'variables and files are gone'
 
@@ -78,6 +78,45 @@ class Workspace(Python):
     """
     super().reset(**columns)
     self._files = dict(files or {})
+
+  def text_of(self, path: str) -> str | None:
+    """A file for who grades it, whole; None where none can be read. What it says is the model's doing."""
+    if self._session is None:
+      return self._files.get(path)
+    *_, file_bytes, output_bytes = self._inside
+    data, step = b'', output_bytes // 2  # of hexadecimal digits
+    try:
+      while len(data) <= file_bytes:
+        part = f'{len(data)}:{len(data) + step}'
+        shown = self._run(f'print(__import__({_MODULE!r}).tools.place.read({path!r})[{part}].hex(), end="")')
+        data += (read := bytes.fromhex(shown.text))  # of an error, no digits
+        if len(read) < step:
+          return data.decode('utf-8', 'replace')
+    except (RuntimeError, ValueError):
+      pass
+    return None
+
+  def _start(self) -> PythonSession:
+    """A fresh folder."""
+    session = PythonSession(shown=_COMMANDS, **self._limits)
+    source = inspect.getsource(folder_inside)
+    begin = _BEGIN.format(name=_MODULE, source=source, arguments=self._inside, files=self._files)
+    cell = session.run(begin, timeout_seconds=self._cell_seconds)
+    if cell.status != 'ok':
+      session.close()
+      raise SandboxError(f'the folder of a session cannot be made: {cell.text}')
+    return session
+
+  def _do(self, tool: str, *arguments: str | int | float) -> str:
+    """What a tool inside says. Raises `ValueError` with its words where it fails."""
+    cell = self._run(f'print(__import__({_MODULE!r}).tools.{tool}(*{arguments!r}), end="")')
+    if cell.status != 'ok':
+      raise ValueError(cell.text.strip().removeprefix('ValueError: '))
+    return cell.text
+
+
+class Workspace(Folder):
+  """Files in a sandbox, and a shell and Python beside them."""
 
   def read_file(self, path: str, first_line: int = 1, lines: int = 200) -> str:
     """Reads lines of a file.
@@ -133,38 +172,3 @@ class Workspace(Python):
       code: the cell.
     """
     return super().python(code)
-
-  def text_of(self, path: str) -> str | None:
-    """A file for who grades it, whole; None where none can be read. What it says is the model's doing."""
-    if self._session is None:
-      return self._files.get(path)
-    *_, file_bytes, output_bytes = self._inside
-    data, step = b'', output_bytes // 2  # of hexadecimal digits
-    try:
-      while len(data) <= file_bytes:
-        part = f'{len(data)}:{len(data) + step}'
-        shown = self._run(f'print(__import__({_MODULE!r}).tools.place.read({path!r})[{part}].hex(), end="")')
-        data += (read := bytes.fromhex(shown.text))  # of an error, no digits
-        if len(read) < step:
-          return data.decode('utf-8', 'replace')
-    except (RuntimeError, ValueError):
-      pass
-    return None
-
-  def _start(self) -> PythonSession:
-    """A fresh folder."""
-    session = PythonSession(shown=_COMMANDS, **self._limits)
-    source = inspect.getsource(folder_inside)
-    begin = _BEGIN.format(name=_MODULE, source=source, arguments=self._inside, files=self._files)
-    cell = session.run(begin, timeout_seconds=self._cell_seconds)
-    if cell.status != 'ok':
-      session.close()
-      raise SandboxError(f'the folder of a session cannot be made: {cell.text}')
-    return session
-
-  def _do(self, tool: str, *arguments: str | int | float) -> str:
-    """What a tool inside says. Raises `ValueError` with its words where it fails."""
-    cell = self._run(f'print(__import__({_MODULE!r}).tools.{tool}(*{arguments!r}), end="")')
-    if cell.status != 'ok':
-      raise ValueError(cell.text.strip().removeprefix('ValueError: '))
-    return cell.text
