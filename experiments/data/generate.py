@@ -100,15 +100,21 @@ def write(name: str, rows: list[dict]) -> None:
   (HERE / name).write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows))
 
 
-def more_word_problems(num: int, folder: Path) -> None:
-  """Files of different problems, `train.jsonl` and `test.jsonl`."""
+def word_problems(*, num: int) -> dict[str, list[dict]]:
+  """Different problems, as the `rows` of `dataset.of_rows`: `num` to train on, and 256 others to be asked."""
   rng, seen = random.Random(1), {}
   while len(seen) < num + _NUM_ASKED:
     problem = word_problem(rng)
     seen[problem['question']] = problem
-  folder.mkdir(parents=True, exist_ok=True)
   problems = [*seen.values()]
-  for name, rows in (('train', problems[:num]), ('test', problems[num:])):
+  return {'train': problems[:num], 'held_out': problems[num:]}
+
+
+def more_word_problems(num: int, folder: Path) -> None:
+  """Files of them, `train.jsonl` and `test.jsonl`."""
+  problems = word_problems(num=num)
+  folder.mkdir(parents=True, exist_ok=True)
+  for name, rows in (('train', problems['train']), ('test', problems['held_out'])):
     (folder / f'{name}.jsonl').write_text(''.join(json.dumps(row) + '\n' for row in rows))
 
 

@@ -89,6 +89,11 @@ class Tokenizer:
     ids = np.asarray(ids, np.int64).tolist()
     return self.hf.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
+  def spelled(self, ids: Sequence[int]) -> str:
+    """The text of tokens, to the letter, special tokens by their names."""
+    ids = np.asarray(ids, np.int64).tolist()
+    return self.hf.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
   def render(self, messages: Messages, *, generation_prompt: bool) -> str:
     """A conversation as the chat template writes it, to be read; `encode_chat` gives the tokens.
 

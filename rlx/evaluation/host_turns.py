@@ -8,6 +8,7 @@ import numpy as np
 
 from rlx.data.dataset import Dataset
 from rlx.engine.speaker import Speaker
+from rlx.envs.host.calculator import right_results
 from rlx.errors import ConfigError, at_least
 from rlx.evaluation.evaluation import HostEvaluation
 from rlx.evaluation.text import as_transcripts, check_function, scored_by
@@ -51,6 +52,32 @@ def rewarded_episodes(
     return {**_told(rows), **told}, as_transcripts(task, asked, _texts(task, rows, transcripts), right)
 
   return HostEvaluation(ask=ask, read=read, host=table)
+
+
+def marked_episodes(
+    task: Dataset, policy: Speaker, toolbox: Toolbox, reward: HostReward, transcripts: int, *, problems: int,
+    num_slots: int, turn_tokens: int, max_turns: int, accuracy: str,
+) -> HostEvaluation:
+  """As `rewarded_episodes`, and which calculations that are marked in the texts have the right result.
+
+  Whoever wrote it, the policy or a tool: `<<48/2=24>>`. The arguments are those of `rewarded_episodes`.
+
+  Returns:
+    The evaluation; its metrics are those of `rewarded_episodes`, `marks` (of an episode) and `right_marks`
+    (their share; 0 where there are none).
+  """
+  asked = rewarded_episodes(
+      task, policy, toolbox, reward, transcripts, problems=problems, num_slots=num_slots,
+      turn_tokens=turn_tokens, max_turns=max_turns, accuracy=accuracy,
+  )
+
+  def read(rows):
+    metrics, shown = asked.read(rows)
+    right = [is_right for text in _texts(task, rows, problems) for is_right in right_results(text)]
+    marks = {'marks': len(right) / problems, 'right_marks': sum(right) / max(len(right), 1)}
+    return {**metrics, **marks}, shown
+
+  return dataclasses.replace(asked, read=read)
 
 
 def judged_episodes(

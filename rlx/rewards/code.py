@@ -163,6 +163,23 @@ def stdin_stdout(
 unit_tests.stopped_value = humaneval.stopped_value = stdin_stdout.stopped_value = 0.0
 
 
+def share_passed(
+    program: str, tests: Sequence[str], *, timeout_seconds: float, memory_bytes: int, tier: str
+) -> float:
+  """The share of tests that a program passes.
+
+  Args:
+    program: Python source, whole.
+    tests: as a row of `unit_tests` has them, at least one.
+    timeout_seconds: as in `unit_tests`.
+    memory_bytes: likewise.
+    tier: likewise.
+  Raises:
+    SandboxError, ValueError: likewise.
+  """
+  return _share(program, _tests(tests, 0), 0, timeout_seconds, memory_bytes, tier)
+
+
 def extract_code(text: str) -> str:
   """The program in a text: the last fenced block of Python, even if the end of the text cuts it off; else the
   last block without a language; else the text.

@@ -209,7 +209,9 @@ def _run(
   limits = {'timeout_seconds': timeout_seconds, 'memory_bytes': memory_bytes, 'tier': tier}
   with contextlib.ExitStack() as stack:
     stdin_fd = _memory_file(stdin.encode('utf-8', 'surrogateescape'), stack)
-    process, status_fd, info_fd = started(job, stack, stdin_fd, data=data, functions=functions, **limits)
+    process, status_fd, info_fd = started(
+        job, stack, stdin_fd, data=data, functions=functions, shown=(), **limits
+    )
     with process:
       status, stdout, stderr, was_killed = _follow(process, status_fd, info_fd, timeout_seconds, output_bytes)
   return _outcome(status, stdout, stderr, was_killed, timeout_seconds, output_bytes, tier)
@@ -217,7 +219,7 @@ def _run(
 
 def started(
     job: dict, stack: contextlib.ExitStack, stdin_fd: int, *, data: bytes, functions: Sequence[Callable],
-    timeout_seconds: float, memory_bytes: int, tier: str,
+    shown: Sequence[str], timeout_seconds: float, memory_bytes: int, tier: str,
 ) -> tuple[subprocess.Popen, int, int]:
   """Starts a sandbox, which somebody has to follow.
 
@@ -225,9 +227,10 @@ def started(
     job: `program`, and whether it is `judged`; what the supervisor has to know is added.
     stack: closes the descriptors that belong to it.
     stdin_fd: what is standard input to the program; its own copy, and the caller's to close.
-    data: as for `run_judged`, like all that follows.
+    data: as for `run_judged`.
     functions: likewise.
-    timeout_seconds: likewise.
+    shown: folders that the program finds beside Python's own, to read and execute, in the tier 'bubblewrap'.
+    timeout_seconds: as for `run_judged`, like what follows.
     memory_bytes: likewise.
     tier: likewise.
   Returns:
@@ -256,7 +259,7 @@ def started(
   try:
     # Both ends of the second pipe: bubblewrap, which writes the id of the supervisor into it, then does not
     # die half-way if its reader does.
-    process = _start(_command(tier, job_fd, info_fds[1]), [job_fd, *fds.values(), *info_fds])
+    process = _start(_command(tier, job_fd, info_fds[1], shown), [job_fd, *fds.values(), *info_fds])
   finally:
     os.close(write_fd)
   return process, status_fd, info_fds[0]
@@ -281,7 +284,7 @@ def _limits(timeout_seconds: float, memory_bytes: int, tier: str) -> dict[str, i
   return limits | ({'NPROC': _NUM_PROCESSES} if alone else {})
 
 
-def _command(tier: str, job_fd: int, info_fd: int) -> list[str]:
+def _command(tier: str, job_fd: int, info_fd: int, shown: Sequence[str]) -> list[str]:
   # -I without -E: the environment is ours, and fixes the hash seed.
   python = [_executable(), '-s', '-P', '-S', '-B', '-c', _BOOT, str(job_fd)]
   if tier == 'seccomp':
@@ -293,10 +296,10 @@ def _command(tier: str, job_fd: int, info_fd: int) -> list[str]:
         'bubblewrap, in which model-written code runs, is not installed: `apt-get install bubblewrap` '
         "(or `dnf`, `pacman -S`); tier='seccomp' needs no package"
     )
-  return [bwrap, *_bubble(), '--info-fd', str(info_fd), '--', *python]
+  return [bwrap, *_bubble(shown), '--info-fd', str(info_fd), '--', *python]
 
 
-def _bubble() -> list[str]:
+def _bubble(shown: Sequence[str]) -> list[str]:
   """What the program finds: options of bubblewrap. The supervisor is process 1."""
   options = ['--unshare-ipc', '--unshare-pid', '--unshare-net', '--unshare-uts', '--unshare-cgroup-try']
   # No --die-with-parent: bubblewrap that dies while it starts leaves a process behind that waits for ever.
@@ -306,7 +309,7 @@ def _bubble() -> list[str]:
     options += ['--cap-drop', 'ALL', '--cap-add', 'CAP_SETUID', '--cap-add', 'CAP_SETGID']
   else:
     options += ['--unshare-user', '--uid', str(_NOBODY), '--gid', str(_NOBODY)]
-  paths = _system_paths()
+  paths = [*_system_paths(), *(path for path in shown if os.path.exists(path))]
   for folder in sorted({str(folder) for path in paths for folder in pathlib.Path(path).parents} - {'/'}):
     options += ['--perms', '0755', '--dir', folder]  # or it would be as closed as the one outside
   for path in paths:

@@ -5,6 +5,7 @@ from a socket, runs it, and writes back what it printed. What a cell does to tha
 session alone, which is ended where a cell takes too long, too much memory, or answers with what is no answer.
 """
 
+from collections.abc import Sequence
 import contextlib
 import os
 import select
@@ -76,10 +77,13 @@ class Cell(NamedTuple):
 class PythonSession:
   """A process that runs cells, for one thread at a time. A context manager."""
 
-  def __init__(self, *, session_seconds: float, memory_bytes: int, output_bytes: int, tier: str):
+  def __init__(
+      self, *, shown: Sequence[str], session_seconds: float, memory_bytes: int, output_bytes: int, tier: str
+  ):
     """Starts it.
 
     Args:
+      shown: folders that it finds beside Python's own, as for `sandbox.started`.
       session_seconds: for all cells, the time between them included; then it is ended.
       memory_bytes: as for `sandbox.run_python`.
       output_bytes: of what a cell prints, that are kept.
@@ -95,7 +99,8 @@ class PythonSession:
     with there:
       self._process, self._status_fd, self._info_fd = sandbox.started(
           {'program': f'MOST = {output_bytes:d}\n{_PROGRAM}', 'judged': False}, self._stack, there.fileno(),
-          data=b'', functions=(), timeout_seconds=session_seconds, memory_bytes=memory_bytes, tier=tier,
+          data=b'', functions=(), shown=shown, timeout_seconds=session_seconds, memory_bytes=memory_bytes,
+          tier=tier,
       )
     self._is_open = True
     try:

@@ -316,13 +316,14 @@ class Words:
 
   def __init__(self, task: Dataset, decoding, box: Toolbox, desk: Desk, seats: Sequence[Seat]):
     self._task, self._box, self._desk, self._seats, self._decoding = task, box, desk, seats, decoding
+    self._sees_special = getattr(box.calls, 'sees_special_tokens', False)
     self._there: queue.SimpleQueue = queue.SimpleQueue()  # functions without arguments that make answers
     self._ends: list = []
 
   def say(self, said: Said) -> None:
     """As `Counterpart`."""
     text = self._task.decode(said.tokens)
-    calls = self._box.calls(text)
+    calls = self._box.calls(self._task.tokenizer.spelled(said.tokens) if self._sees_special else text)
     if calls:
       future = self._desk.submit(self._desk.turn, self._seats[said.sequence], said.turn, calls)
       future.add_done_callback(lambda done: self.put(said, lambda: self._written(said, calls, done)))

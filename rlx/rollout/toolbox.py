@@ -106,7 +106,8 @@ def toolbox(
       `rlx.envs.host` and then from the top, and the other values are bound to it. Or the function itself. Of
       a class, an instance is the function.
     environments: name -> section of a class, or the class: a world for each episode (`envs/host/tools.py`).
-    calls: how a call is written, a function of `envs/host/calls.py`.
+    calls: how a call is written, a function of `envs/host/calls.py`; or a class of such functions, made with
+      the schemas of all tools (`envs/host/response_template.py`).
     timeout_seconds: for one call, for `reset` and for `get_reward`.
     max_calls: of an episode; those beyond are answered in words.
     workers: calls that are made at the same time.
@@ -135,11 +136,14 @@ def toolbox(
       raise ConfigError(f'{both} are functions and methods of {name!r}; a tool has one meaning')
   if len({hasattr(class_of(world), kinds.REWARD) for world in worlds.values()}) > 1:
     raise ConfigError(f'of the worlds {sorted(worlds)} some have get_reward() and some do not; all or none')
-  return Toolbox(
+  made = Toolbox(
       functions=functions, worlds=worlds, methods=methods, calls=calls, timeout_seconds=timeout_seconds,
       max_calls=max_calls, workers=workers, result_tokens=result_tokens, keep=keep, before=before,
       after=after, role=role, reset_tokens=reset_tokens,
   )
+  if isinstance(class_of(calls), type):
+    made = dataclasses.replace(made, calls=calls(made.schemas))
+  return made
 
 
 def _encodable(text: str) -> str:

@@ -13,6 +13,7 @@ import sys
 import time
 import types
 
+from interpreters import readable_interpreter
 import pytest
 
 from rlx.rewards import sandbox
@@ -26,21 +27,6 @@ OUTPUT_BYTES = 1 << 16
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which('bwrap') is None, reason='bubblewrap is not installed')
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root can become another user')
-
-
-def readable_interpreter():
-  """An interpreter of this version that every user may start, or None."""
-  name = 'python{}.{}'.format(*sys.version_info)
-  for prefix in (sys.base_prefix, '/usr', '/usr/local'):
-    path = os.path.realpath(os.path.join(prefix, 'bin', name))
-    command = [path, '-c', 'import ctypes, sys; print(sys.base_prefix)']
-    user = {'user': 65534, 'group': 65534, 'extra_groups': []} if os.geteuid() == 0 else {}
-    try:
-      said = subprocess.run(command, capture_output=True, text=True, cwd='/', check=True, **user).stdout
-      return path, said.strip()
-    except (OSError, subprocess.CalledProcessError):
-      continue
-  return None
 
 
 @pytest.fixture(params=[pytest.param('bubblewrap', marks=needs_bubblewrap), 'seccomp'])

@@ -4,12 +4,15 @@ import functools
 from http.server import BaseHTTPRequestHandler, HTTPServer
 import json
 import random
+import socket
+import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
-from rlx.envs.host import mcp_server, retrieval
+from rlx.envs.host import mcp_server, open_env, retrieval
 from rlx.envs.host.calls import Call, whole
 from rlx.envs.host.tools import OVER, tool
 from rlx.errors import ConfigError
@@ -153,6 +156,110 @@ def test_a_missing_package_is_one_line(monkeypatch):
   monkeypatch.setitem(sys.modules, 'mcp', None)
   with pytest.raises(ConfigError, match=r"pip install 'rlx\[mcp\]'"):
     mcp_server.sections(('nobody',))
+
+
+OPEN_ENV = '''
+import uvicorn
+from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
+
+class Say(Action):
+  text: str
+
+class Heard(Observation):
+  words: str
+
+class Count(Environment):
+  SUPPORTS_CONCURRENT_SESSIONS = True  # each has a state of its own
+
+  def __init__(self):
+    super().__init__()
+    self.left = 0
+
+  def reset(self, seed=None, episode_id=None, **rest):
+    self.left = seed
+    return Heard(words=f'{self.left} left')
+
+  def step(self, action, timeout_s=None, **rest):
+    if action.text == 'fall':
+      raise RuntimeError('it fell')
+    self.left -= 1
+    return Heard(words=f'{action.text}: {self.left}', reward=0.5, done=self.left == 0)
+
+  @property
+  def state(self):
+    return State()
+
+uvicorn.run(create_fastapi_app(Count, Say, Heard, max_concurrent_envs=8), port=%d, log_level='error')
+'''
+
+
+@pytest.fixture
+def open_env_server(tmp_path):
+  pytest.importorskip('openenv')
+  with socket.create_server(('127.0.0.1', 0)) as free:
+    port = free.getsockname()[1]
+  file = tmp_path / 'open_env.py'
+  file.write_text(f'import sys\nsys.path[:0] = {sys.path!r}\n' + OPEN_ENV % port)
+  server = subprocess.Popen([sys.executable, str(file)])
+  url, deadline = f'http://127.0.0.1:{port}', time.monotonic() + 120
+  while time.monotonic() < deadline and server.poll() is None:
+    try:
+      socket.create_connection(('127.0.0.1', port), 1).close()
+      break
+    except OSError:
+      time.sleep(0.1)
+  yield {
+      'name': 'open_env.OpenEnv', 'url': url, 'action': 'text', 'observation': 'words',
+      'begins_with': ('seed',), 'answer_seconds': 20.0,
+  }
+  server.terminate()
+  server.wait()
+
+
+@pytest.mark.slow
+def test_an_environment_of_open_env_is_played_through_its_own_client(open_env_server):
+  desk = desk_of(environments={'count': open_env_server})
+  assert desk.begin(0, {'seed': 2}, 'count') == '2 left'
+  seats = [Seat(number, {'seed': 2}, 'count') for number in range(2)]
+  for turn, word in enumerate(('one', 'two')):  # side by side: each has a session of its own
+    heard = [desk.turn(seat, turn, whole(word, tool='act'))[0] for seat in seats]
+    assert [one.text for one in heard] == [f'{word}: {1 - turn}'] * 2
+  assert heard[0].kind == OVER
+  for seat in seats:
+    desk.end(seat)
+    assert seat.reward == 1 and not seat.failures
+  broken = Seat(2, {'seed': 2}, 'count')
+  [failed] = desk.turn(broken, 0, whole('fall', tool='act'))
+  assert failed.kind == 'raised' and 'it fell' in failed.text
+  [again] = desk.turn(broken, 1, whole('up', tool='act'))
+  assert again.text == 'up: 1'
+  desk.end(broken)
+  desk.close()
+  as_json = desk_of(environments={'count': {**open_env_server, 'action': '', 'observation': ''}})
+  seat = Seat(3, {'seed': 1}, 'count')
+  wrong, right = as_json.turn(seat, 0, [Call('act', '{"text"'), Call('act', '{"text": "a"}')])
+  assert 'an action is a JSON object' in wrong.text and json.loads(right.text)['words'] == 'a: 0'
+  as_json.end(seat)
+  as_json.close()
+
+
+NOBODY = {
+    'url': 'http://127.0.0.1:9', 'action': 'text', 'observation': 'words', 'begins_with': ('seed',),
+    'answer_seconds': 1.0,
+}
+
+
+def test_without_the_package_of_open_env_the_extra_is_named(monkeypatch):
+  monkeypatch.setattr(open_env, 'GenericEnvClient', None)
+  with pytest.raises(ValueError, match=r"pip install 'rlx\[openenv\]'"):
+    open_env.OpenEnv(**NOBODY)._trial()
+
+
+@pytest.mark.slow
+def test_a_server_of_open_env_that_is_not_there_refuses_the_run():
+  pytest.importorskip('openenv')
+  with pytest.raises(ConfigError, match='at http://127.0.0.1:9 does not answer.*start its server'):
+    desk_of(environments={'count': {'name': 'open_env.OpenEnv', **NOBODY}})
 
 
 def test_a_server_that_does_not_start_is_one_line():

@@ -5,9 +5,11 @@ import ast
 from collections.abc import Callable
 import math
 import operator
+import re
 
 _MAX_CHARACTERS = 1000
 _MAX_BITS = 4096  # of a whole number
+_MARK = re.compile(r'<<([^<>=]*)=([^<>]*)>>')  # a calculation and its result, as GSM8K writes them
 _BINARY: dict[type, Callable] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
@@ -35,6 +37,19 @@ def calculate(expression: str) -> str:
   except (SyntaxError, MemoryError, RecursionError):
     raise ValueError(f'this is no expression of numbers: {text[:40]!r}') from None
   return _shown(_value(tree.body))
+
+
+def right_results(text: str) -> list[bool]:
+  """Of each calculation that is marked in a text (`<<48/2=24>>`), whether its result is right."""
+  return [_is_right(*match.groups()) for match in _MARK.finditer(text)]
+
+
+def _is_right(expression: str, result: str) -> bool:
+  try:
+    wanted, found = (float(calculate(x)) for x in (expression, result))
+  except (ValueError, ArithmeticError):  # one of them is no number
+    return False
+  return math.isclose(wanted, found, rel_tol=1e-6, abs_tol=1e-9)
 
 
 def _value(node: ast.AST) -> int | float:

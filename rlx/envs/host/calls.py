@@ -10,6 +10,8 @@ answer.
     fenced_python   a block of Markdown in the language python
     inline          He has 48/2=<<48/2=                                             (GSM8K)
     whole           open the door                                                   (worlds played in words)
+
+`response_template.py` reads calls as a model directory says.
 """
 
 from collections.abc import Sequence

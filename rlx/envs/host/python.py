@@ -6,11 +6,13 @@ Nothing of the machine is in there: no network, no environment, no file but the 
 """
 
 from rlx.rewards import sandbox
-from rlx.rewards.sandbox_session import PythonSession
+from rlx.rewards.sandbox_session import Cell, PythonSession
 
 
 class Python:
   """Cells of Python that remember each other."""
+
+  _gone = 'variables are gone'  # with the session
 
   def __init__(
       self, *, cell_seconds: float, session_seconds: float, memory_bytes: int, output_bytes: int, tier: str
@@ -51,10 +53,18 @@ class Python:
     Args:
       code: the cell.
     """
+    return self._run(code).text
+
+  def _start(self) -> PythonSession:
+    """A fresh session."""
+    return PythonSession(shown=(), **self._limits)
+
+  def _run(self, code: str) -> Cell:
+    """What became of a cell. Raises `RuntimeError` where it ended the session."""
     if self._session is None:
-      self._session = PythonSession(**self._limits)
+      self._session = self._start()
     cell = self._session.run(code, timeout_seconds=self._cell_seconds)
     if not self._session.is_open:
       self._session = None
-      raise RuntimeError(f'{cell.text}; variables are gone')
-    return cell.text
+      raise RuntimeError(f'{cell.text}; {self._gone}')
+    return cell
