@@ -2,7 +2,7 @@
 
     rlx --config=replay/programs_bcoder --workdir=runs/bcoder
 
-The task is `envs/programs.py`: three operations on a digit that pass two tests. A model is cloned for a
+The task is `envs/programs.py`: two operations on a digit that pass three tests. A model is cloned for a
 while (`sft`), and then writes programs for training problems, which are kept with their outcomes (`collect`).
 From there on nothing is sampled: the model and a critic become a Q-function, whose policy begins as the
 model. `eval/reranked` asks held-out problems: `one` is the share of samples that pass, `chosen` that of those
@@ -19,8 +19,8 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
-STEPS, CLONED, COLLECTED = 300, 300, 8  # train steps of the stages
-SCALE = 0.2  # α
+STEPS, CLONED, COLLECTED = 400, 200, 20  # train steps of the stages
+SCALE = 0.1  # α, in pass rates a nat
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -29,11 +29,11 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config('', steps=STEPS)
   config.stages = ('sft', 'collect', 'main')
   config.task = config.sft.task = ConfigDict({
-      'name': 'programs', 'operations': 3, 'modulus': 10, 'tests': 2, 'held_out_share': 0.1,
+      'name': 'programs', 'operations': 2, 'modulus': 10, 'tests': 3, 'held_out_share': 0.1,
   })
   config.models.policy.update(width=32, mlp_size=64)
   config.models.value = {'name': 'value_head'}
-  config.decoding.max_tokens = config.sft.decoding.max_tokens = 4  # operations and the end token
+  config.decoding.max_tokens = config.sft.decoding.max_tokens = 3  # operations and the end token
   config.sft.steps, config.sft.stop = CLONED, ConfigDict()
   config.sft.optimizer.update(decay_steps=CLONED - 20)
   config.collect = {
@@ -44,9 +44,9 @@ def get_config(arg: str = '') -> ConfigDict:
       'decoding': config.decoding.to_dict(),
       'rollout': {
           'name': 'remembered',
-          'rollout': {'name': 'prompts.completions', 'batch_size': 1024, 'group_size': 4, 'num_slots': 0},
+          'rollout': {'name': 'prompts.completions', 'batch_size': 256, 'group_size': 4, 'num_slots': 0},
           'memory': 'programs',
-          'capacity': 1024 * COLLECTED,
+          'capacity': 256 * COLLECTED,
           'min_reward': 0.0,  # all of them
       },
       'reward': {'name': 'verifier'},
@@ -61,10 +61,10 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'bcoder', 'scale': SCALE, 'support': 0.2, 'discount': 1.0,
   }
   config.updates.microbatches = 1
-  config.optimizer.update(learning_rate=1e-3, decay_steps=STEPS - 20)
+  config.optimizer.update(learning_rate=3e-3, decay_steps=STEPS - 20)
   config.evals = ConfigDict({
-      'held_out': {'name': 'verified', 'every': 300, 'problems': 512},
-      'reranked': {'name': 'reranked.by_q', 'every': 300, 'problems': 512, 'samples': 8, 'scale': SCALE},
+      'held_out': {'name': 'verified', 'every': 200, 'problems': 512},
+      'reranked': {'name': 'reranked.by_q', 'every': 200, 'problems': 512, 'samples': 8, 'scale': SCALE},
   })
   config.log.update(steps_per_dispatch=20)
   if arg.clones:

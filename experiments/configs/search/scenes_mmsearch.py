@@ -21,7 +21,7 @@ from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.agents import rooms_grpo
 
 TURNS = {'turn_tokens': 3, 'max_turns': 6}  # two characters and the end token
-CLONED, STEPS = 300, 120  # train steps
+CLONED, STEPS = 100, 100  # train steps
 COST = 0.05  # of a call, in right answers
 
 
@@ -31,7 +31,7 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False, clones=False)
   config = rooms_grpo.get_config('', steps=STEPS)
   config.task = config.sft.task = {
-      'name': 'worlds.scenes.scenes', 'places': 3, 'symbols': 4, 'renamed': 0.5, 'wasteful': 0.5,
+      'name': 'worlds.scenes.scenes', 'places': 3, 'symbols': 3, 'renamed': 0.5, 'wasteful': 0.5,
       'cost': COST, 'held_out_share': 0.2,
   }
   config.models.policy.update(context_length=40, width=32, mlp_size=64)
@@ -41,9 +41,9 @@ def get_config(arg: str = '') -> ConfigDict:
   config.sft.update(steps=CLONED, stop=ConfigDict())
   config.sft.rollout.update(batch_size=128, **TURNS)
   config.sft.optimizer.update(decay_steps=0)
-  config.optimizer.update(learning_rate=1e-3, decay_steps=STEPS - 20)
+  config.optimizer.update(learning_rate=1e-3, decay_steps=0)
   config.evals = {'held_out': {
-      'name': 'sampled_turns', 'every': 60, 'problems': 512, 'num_slots': 0, **TURNS,
+      'name': 'sampled_turns', 'every': 20, 'problems': 512, 'num_slots': 0, **TURNS,
   }}
   config.log.samples = 0
   if arg.clones:
