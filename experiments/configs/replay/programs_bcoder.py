@@ -5,8 +5,8 @@
 The task is `envs/programs.py`: two operations on a digit that pass three tests. A model is cloned for a
 while (`sft`), and then writes programs for training problems, which are kept with their outcomes (`collect`).
 From there on nothing is sampled: the model and a critic become a Q-function, whose policy begins as the
-model. `eval/reranked` asks held-out problems: `one` is the share of samples that pass, `chosen` that of those
-with the largest Q among eight.
+model. First the critic alone learns (`critic`), then both do. `eval/reranked` asks held-out problems: `one`
+is the share of samples that pass, `chosen` that of those with the largest Q among eight.
 
 Paper: https://arxiv.org/abs/2310.03173
 
@@ -19,15 +19,15 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
-STEPS, CLONED, COLLECTED = 400, 200, 20  # train steps of the stages
-SCALE = 0.1  # α, in pass rates a nat
+STEPS, CLONED, COLLECTED, JUDGED = 300, 200, 20, 200  # train steps of the stages
+SCALE = 0.05  # α, in pass rates a nat
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing); `clones` (the programs that pass are cloned)."""
   arg = parse_arg(arg, smoke=False, clones=False)
   config = arithmetic.get_config('', steps=STEPS)
-  config.stages = ('sft', 'collect', 'main')
+  config.stages = ('sft', 'collect', 'critic', 'main')
   config.task = config.sft.task = ConfigDict({
       'name': 'programs', 'operations': 2, 'modulus': 10, 'tests': 3, 'held_out_share': 0.1,
   })
@@ -61,7 +61,20 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'bcoder', 'scale': SCALE, 'support': 0.2, 'discount': 1.0,
   }
   config.updates.microbatches = 1
-  config.optimizer.update(learning_rate=3e-3, decay_steps=STEPS - 20)
+  config.optimizer.update(learning_rate=3e-4, decay_steps=STEPS - 20)
+  config.critic = {  # V alone: with a V of 0, whatever was said would have to become likelier
+      'steps': JUDGED,
+      'stop': ConfigDict(),
+      'trained': ('value',),
+      'slow': {'policy': 'policy', 'behaviour': 'policy'},
+      'takes': ('programs',),
+      'decoding': config.decoding.to_dict(),
+      'rollout': config.rollout.to_dict(),
+      'reward': {'name': 'of_world'},
+      'algorithm': config.algorithm.to_dict(),
+      'updates': config.updates.to_dict(),
+      'optimizer': {**config.optimizer.to_dict(), 'learning_rate': 3e-3, 'decay_steps': JUDGED - 20},
+  }
   config.evals = ConfigDict({
       'held_out': {'name': 'verified', 'every': 200, 'problems': 512},
       'reranked': {'name': 'reranked.by_q', 'every': 200, 'problems': 512, 'samples': 8, 'scale': SCALE},
@@ -72,8 +85,9 @@ def get_config(arg: str = '') -> ConfigDict:
     config.algorithm = {'name': 'sft'}
     del config['reward']
   if arg.smoke:
-    config.steps = config.sft.steps = config.collect.steps = 4
-    for part in (config.collect.rollout.rollout, config.rollout, config.sft.rollout):
+    for stage in (config, config.sft, config.collect, config.critic):
+      stage.steps = 4
+    for part in (config.sft.rollout, config.collect.rollout.rollout, config.critic.rollout, config.rollout):
       part.batch_size = 16
     for exam in config.evals.values():
       exam.update(every=2, problems=16)
@@ -98,7 +112,7 @@ def claim() -> Claim:
       baseline=Arm('cloned model', {'optimizer.learning_rate': 1e-9}),
       controls=(Arm('outcomes of chance', {'collect.reward': {'name': 'of_chance', 'share': 0.2}}),),
       beside=(
-          Arm('all tokens', {'algorithm.support': 0.0}),
+          Arm('all tokens', {'algorithm.support': 0.0, 'critic.algorithm.support': 0.0}),
           Arm('cloning what passes', config='replay/programs_bcoder:clones=True'),
       ),
       minutes=5.0,

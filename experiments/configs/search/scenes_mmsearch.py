@@ -21,8 +21,8 @@ from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.agents import rooms_grpo
 
 TURNS = {'turn_tokens': 3, 'max_turns': 6}  # two characters and the end token
-CLONED, STEPS = 100, 100  # train steps
-COST = 0.05  # of a call, in right answers
+CLONED, STEPS = 400, 160  # train steps
+COST = 0.02  # of a call, in right answers
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -41,7 +41,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.sft.update(steps=CLONED, stop=ConfigDict())
   config.sft.rollout.update(batch_size=128, **TURNS)
   config.sft.optimizer.update(decay_steps=0)
-  config.optimizer.update(learning_rate=1e-3, decay_steps=0)
+  config.optimizer.update(learning_rate=5e-4, decay_steps=0)
   config.evals = {'held_out': {
       'name': 'sampled_turns', 'every': 20, 'problems': 512, 'num_slots': 0, **TURNS,
   }}
