@@ -10,6 +10,11 @@ is the share of samples that pass, `chosen` that of those with the largest Q amo
 
 Paper: https://arxiv.org/abs/2310.03173
 
+In a trial with one seed and 4,096 programs the pass rate did not rise: samples 28.5 % before and 27.2 %
+behind 300 steps, greedy 44.7 and 35.2 %, the one of largest Q 28.3 %. Without `critic`, at ten times the
+learning rate and twice α, they fell to 2 and 10 %: while V is still 0, all that was said becomes likelier,
+and the policy flatter. Five times as many programs are kept now, which was not tried.
+
 Result: not run yet.
 """
 
@@ -44,9 +49,9 @@ def get_config(arg: str = '') -> ConfigDict:
       'decoding': config.decoding.to_dict(),
       'rollout': {
           'name': 'remembered',
-          'rollout': {'name': 'prompts.completions', 'batch_size': 256, 'group_size': 4, 'num_slots': 0},
+          'rollout': {'name': 'prompts.completions', 'batch_size': 1024, 'group_size': 4, 'num_slots': 0},
           'memory': 'programs',
-          'capacity': 256 * COLLECTED,
+          'capacity': 1024 * COLLECTED,
           'min_reward': 0.0,  # all of them
       },
       'reward': {'name': 'verifier'},

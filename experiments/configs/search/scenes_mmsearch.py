@@ -9,7 +9,8 @@ imitated (`sft`); then episodes are sampled and paid, less a little for each cal
 all episodes in which a crop was needed and made, `crop_idle` that in which there was one that was not needed.
 
 Paper: https://arxiv.org/abs/2510.12801. There the agent is a vision-language model that searches the web, and
-a judge says what is right; the cost of a call is ours.
+a judge says what is right; the cost of a call is ours. At 0.05 a call, and after less imitation, a trial left
+crops that were needed as well.
 
 Result: not run yet.
 """
