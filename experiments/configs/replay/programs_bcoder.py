@@ -3,7 +3,7 @@
     rlx --config=replay/programs_bcoder --workdir=runs/bcoder
 
 The task is `envs/programs.py`: two operations on a digit that pass three tests. A model is cloned for a
-while (`sft`), and then writes programs for training problems, which are kept with their outcomes (`collect`).
+while (`drill`), and then writes programs for training problems, kept with their outcomes (`collect`).
 From there on nothing is sampled: the model and a critic become a Q-function, whose policy begins as the
 model. First the critic alone learns (`critic`), then both do. `eval/reranked` asks held-out problems: `one`
 is the share of samples that pass, `chosen` that of those with the largest Q among eight.
@@ -33,15 +33,16 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing); `clones` (the programs that pass are cloned)."""
   arg = parse_arg(arg, smoke=False, clones=False)
   config = arithmetic.get_config('', steps=STEPS)
-  config.stages = ('sft', 'collect', 'critic', 'main')
-  config.task = config.sft.task = ConfigDict({
+  config.stages, config.drill = ('drill', 'collect', 'critic', 'main'), config.sft
+  del config['sft']
+  config.task = config.drill.task = ConfigDict({
       'name': 'programs', 'operations': 2, 'modulus': 10, 'tests': 3, 'held_out_share': 0.1,
   })
   config.models.policy.update(width=32, mlp_size=64)
   config.models.value = {'name': 'value_head'}
-  config.decoding.max_tokens = config.sft.decoding.max_tokens = 3  # operations and the end token
-  config.sft.steps, config.sft.stop = CLONED, ConfigDict()
-  config.sft.optimizer.update(decay_steps=CLONED - 20)
+  config.decoding.max_tokens = config.drill.decoding.max_tokens = 3  # operations and the end token
+  config.drill.steps, config.drill.stop = CLONED, ConfigDict()
+  config.drill.optimizer.update(decay_steps=CLONED - 20)
   config.collect = {
       'steps': COLLECTED,
       'stop': ConfigDict(),
@@ -91,9 +92,9 @@ def get_config(arg: str = '') -> ConfigDict:
     config.algorithm = {'name': 'sft'}
     del config['reward']
   if arg.smoke:
-    for stage in (config, config.sft, config.collect, config.critic):
+    for stage in (config, config.drill, config.collect, config.critic):
       stage.steps = 4
-    for part in (config.sft.rollout, config.collect.rollout.rollout, config.critic.rollout, config.rollout):
+    for part in (config.drill.rollout, config.collect.rollout.rollout, config.critic.rollout, config.rollout):
       part.batch_size = 16
     for exam in config.evals.values():
       exam.update(every=2, problems=16)

@@ -5,8 +5,8 @@
 The world is `envs/worlds/scenes.py`, in which grids of symbols stand for images. A third of the questions
 need no search, a third a text search, and a third the crop of a place as well; half of the names lead to
 another one, so that the query is refined. Experts, of whom half begin with a call that nobody needs, are
-imitated (`sft`); then episodes are sampled and paid, less a little for each call. `crop_used` is the share of
-all episodes in which a crop was needed and made, `crop_idle` that in which there was one that was not needed.
+imitated (`drill`); then episodes are sampled and paid, less a little for each call. `crop_used` is the share
+of all episodes in which a crop was needed and made, `crop_idle` of those with one that was not needed.
 
 Paper: https://arxiv.org/abs/2510.12801. There the agent is a vision-language model that searches the web, and
 a judge says what is right; the cost of a call is ours. At 0.05 a call, and after less imitation, a trial left
@@ -31,29 +31,31 @@ def get_config(arg: str = '') -> ConfigDict:
   rows as would be sampled)."""
   arg = parse_arg(arg, smoke=False, clones=False)
   config = rooms_grpo.get_config('', steps=STEPS)
-  config.task = config.sft.task = {
+  config.stages, config.drill = ('drill', 'main'), config.sft
+  del config['sft']
+  config.task = config.drill.task = {
       'name': 'worlds.scenes.scenes', 'places': 3, 'symbols': 3, 'renamed': 0.5, 'wasteful': 0.5,
       'cost': COST, 'held_out_share': 0.2,
   }
   config.models.policy.update(context_length=40, width=32, mlp_size=64)
-  config.decoding.max_tokens = config.sft.decoding.max_tokens = 30  # said and read, behind the prompt
+  config.decoding.max_tokens = config.drill.decoding.max_tokens = 30  # said and read, behind the prompt
   config.rollout.update(batch_size=128, num_slots=0, turn_tokens=TURNS['turn_tokens'])
   config.rollout.max_turns.value = TURNS['max_turns']
-  config.sft.update(steps=CLONED, stop=ConfigDict())
-  config.sft.rollout.update(batch_size=128, **TURNS)
-  config.sft.optimizer.update(decay_steps=0)
+  config.drill.update(steps=CLONED, stop=ConfigDict())
+  config.drill.rollout.update(batch_size=128, **TURNS)
+  config.drill.optimizer.update(decay_steps=0)
   config.optimizer.update(learning_rate=5e-4, decay_steps=STEPS - 20)
   config.evals = {'held_out': {
-      'name': 'sampled_turns', 'every': 20, 'problems': 512, 'num_slots': 0, **TURNS,
+      'name': 'sampled_turns', 'every': 40, 'problems': 512, 'num_slots': 0, **TURNS,
   }}
   config.log.samples = 0
   if arg.clones:
-    config.rollout = config.sft.rollout.to_dict()
+    config.rollout = config.drill.rollout.to_dict()
     config.algorithm = {'name': 'sft'}
     del config['reward']
   if arg.smoke:
-    config.steps = config.sft.steps = 4
-    config.sft.rollout.batch_size = config.rollout.batch_size = 16
+    config.steps = config.drill.steps = 4
+    config.drill.rollout.batch_size = config.rollout.batch_size = 16
     config.evals.held_out.update(every=2, problems=16)
     config.checkpoint = {'every': 2, 'keep': 2}
     config.log.update(steps_per_dispatch=2)
