@@ -18,6 +18,7 @@ from rlx.advantages import groups
 from rlx.algorithms.aepo import aepo
 from rlx.algorithms.apo_accelerated import apo_accelerated
 from rlx.algorithms.archer import archer
+from rlx.algorithms.bcoder import bcoder
 from rlx.algorithms.brpo import brpo
 from rlx.algorithms.c_rlft import c_rlft
 from rlx.algorithms.calibrl import calibrl
@@ -401,6 +402,9 @@ ROWS = (
         samples(), reward, POLICY, CRITIC, kl_in_reward(POLICY, coef=0.001), **clip, entropy_coef=0.0,
         value_coef=0.5, value_clip=0.2, discount=1.0, lambda_=0.95),
         slow=('reference',), critic=True),
+    Row('bcoder', lambda: bcoder(
+        samples(), reward, POLICY, POLICY, CRITIC, scale=0.05, support=0.1, discount=1.0),
+        slow=('behaviour',), critic=True),
     Row('tlt', lambda: tlt(
         drafted_samples(), reward, POLICY, DRAFTER, no_kl(), **clip, entropy_coef=0.0, draft_coef=1.0),
         drafter=True),

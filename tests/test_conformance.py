@@ -64,7 +64,7 @@ def rollout_of(row):
 ADAM = optax.adam(5e-3)
 MODELS = (
     'policy', 'reference', 'last', 'past', 'judge', 'prover', 'value', 'target', 'drafter', 'rectifier',
-    'process', 'progress', 'rival',
+    'process', 'progress', 'rival', 'behaviour',
 )
 AXES = dict.fromkeys(MODELS, table.MODEL.axes)  # all are decoders, or stand on one
 

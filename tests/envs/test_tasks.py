@@ -15,6 +15,7 @@ from rlx.envs import countdown as countdown_module
 from rlx.envs.arithmetic import arithmetic
 from rlx.envs.conformance import check_task
 from rlx.envs.countdown import TARGET_LIMIT, countdown
+from rlx.envs.programs import programs
 from rlx.envs.sorting import sorting
 from rlx.envs.text import EOS_ID
 from tests.cases import cases
@@ -24,6 +25,7 @@ TASKS = {  # shared, so that each is compiled once
     'sums and differences': arithmetic(min_operand=0, max_operand=12, operators='+-', held_out_share=0.2),
     'sorting': sorting(length=2, held_out_share=0.2),
     'countdown': countdown(num_numbers=3, max_number=10, held_out_share=0.2),
+    'programs': programs(operations=2, modulus=5, tests=2, held_out_share=0.25),
 }
 
 

@@ -30,6 +30,7 @@ from rlx.envs.worlds.playbook import playbook
 from rlx.envs.worlds.questions import questions
 from rlx.envs.worlds.repair import printing, repair
 from rlx.envs.worlds.rooms import rooms
+from rlx.envs.worlds.scenes import scenes
 from rlx.envs.worlds.sokoban import sokoban
 from rlx.envs.worlds.workshop import workshop
 from tests.cases import cases
@@ -66,6 +67,8 @@ WORLDS = {
     'attempts': lambda: attempts(
         task=lambda: sorting(length=2, held_out_share=0.2), num_attempts=2, stop_when_right=False,
         early=0.5, bonus=2.0),
+    'scenes': lambda: scenes(
+        places=3, symbols=3, renamed=0.5, wasteful=0.5, cost=0.05, held_out_share=0.3),
     'one_turn': lambda: one_turn(sorting(length=2, held_out_share=0.2)),
 }
 
