@@ -51,7 +51,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.updates.microbatches = 1
   config.optimizer.update(learning_rate=3e-3, decay_steps=0)
   config.write = {
-      'steps': 350,
+      'steps': 360,
       'stop': ConfigDict(),
       'trained': ('generator',),
       'slow': ConfigDict(),
