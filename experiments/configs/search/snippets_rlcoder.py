@@ -12,7 +12,8 @@ Paper: https://arxiv.org/abs/2407.19487. The price is ours: the small generator 
 (its perplexity rises by 0.4 % of one), so that without a price nothing was ever to be had by stopping, and
 in a first trial the retriever never stopped. In a second, with a price but little entropy in the loss and
 advantages divided by the deviation of their group, it stopped everywhere within 20 steps: a wrong snippet
-confuses the generator, and at first most are wrong. Both were changed.
+confuses the generator, and at first most are wrong. Both were changed. Then one seed learnt to find before it
+learnt to stop: after 60, 120 and 200 steps recall was 0.71, 0.99 and 1, `stops_apart` 0.01, 0.33 and 0.85.
 
 Result: not run yet.
 """
@@ -29,7 +30,7 @@ GENERATOR = {'policy': 'generator'}  # role -> model
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
-  config = arithmetic.get_config('', steps=200)
+  config = arithmetic.get_config('', steps=300)
   config.stages = ('write', 'main')
   config.task = {'name': 'snippets', 'functions': 8, 'candidates': 4, 'empty': 1, 'held_out_share': 0.1}
   config.models = ConfigDict({
@@ -74,11 +75,12 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """The control's generator has learnt nothing, so that its perplexity does not hang on what is in a snippet.
+  """Controls: a generator that has hardly learnt, to which snippets say nothing, and a reward of chance.
 
   Beside: no empty candidate, where something has to be taken.
   """
   apart = mean('eval/held_out/stops_apart', last=3)
+  short = {'write.steps': 20}  # of 360
   return Claim(
       paper='S117',
       says='paid by the fall in perplexity a retriever finds what is needed without labels, and stops where '
@@ -90,7 +92,10 @@ def claim() -> Claim:
           reaches(0.5, reading=apart),
           above('nothing to stop with', by=0.5, reading=apart),
       ),
-      controls=(Arm('a generator that has learnt nothing', {'write.steps': 1}),),
+      controls=(
+          Arm('a generator that has hardly learnt', short),
+          Arm('reward of chance', {**short, 'reward': {'name': 'of_chance', 'share': 0.5}}),
+      ),
       beside=(Arm('nothing to stop with', {'task.empty': 0}),),
-      minutes=4.0,
+      minutes=6.0,
   )
