@@ -278,6 +278,9 @@ def test_every_algorithm_of_the_library_has_a_row():
   of_trees = {name for name, x in vars(trees).items() if inspect.getmodule(x) is trees}
   # Choices among the parts of one; train steps of their own; a table of its own, in tests/control; no samples
   # of a policy, or none that are learnt from (tests/test_stage_parts.py).
-  others = {'presets', 'seeupo', 'internal_rl', 'control', 'gather', 'following', 'bradley_terry', 'memento'}
+  others = {
+      'presets', 'seeupo', 'internal_rl', 'control', 'gather', 'following', 'bradley_terry', 'memento',
+      'rlcoder',
+  }
   more = {'grpo_rooms', 'grpo_seats', 'grpo_own_seat'}  # the same algorithm with other rollouts
   assert modules - {'trees'} | of_trees == {row.name for row in table.ROWS} - more | others
