@@ -79,6 +79,7 @@ def claim() -> Claim:
       lambda at, values: values[:, cloned(at)][:, 0] - values[:, -1],
   )
   whole = ROUNDS * EVERY - SOLVED
+  one_round = {'stages': ('sft', 'solve', 'main'), 'steps': whole, 'optimizer.decay_steps': whole - 15}
   return Claim(
       paper='S125',
       says='the win rate of a policy rises with each round of pairs that are labelled by CFR in a latent '
@@ -89,7 +90,7 @@ def claim() -> Claim:
           above('labels by chance', reading=final('eval/nash/nash_conv', lower=True)),
       ),
       controls=(Arm('labels by chance', {'solve.rollout.cfr_rounds': 0}),),
-      beside=(Arm('one round', {'stages': ('sft', 'solve', 'main'), 'steps': whole}),),
+      beside=(Arm('one round', one_round),),
       minutes=8.0,
   )
 
@@ -113,9 +114,10 @@ def _alternate(config: ConfigDict) -> None:
 
 def _play_alone(config: ConfigDict, names: dict) -> None:
   """Self-play by GRPO for as many steps."""
-  config.stages, config.steps = ('sft', 'main'), ROUNDS * EVERY
+  config.stages, config.steps, config.keeps = ('sft', 'main'), ROUNDS * EVERY, False
   config.algorithm = ConfigDict({**arithmetic.GRPO})
-  config.rollout.update(names=names, learnt=SEATS, episodes=96, group_size=16, turn_tokens=1)
+  config.rollout.names = ConfigDict(names)
+  config.rollout.update(learnt=SEATS, episodes=96, group_size=16, turn_tokens=1)
   config.rollout.max_turns.value = MOVES
 
 
