@@ -80,6 +80,21 @@ class Speaker:
         packing=self.scoring.packing,
     )
 
+  def next_logits(
+      self, params: Params, tokens: jax.Array, lengths: jax.Array, *, prompt_columns: int
+  ) -> jax.Array:
+    """[R, V] logits of the token behind each row, of the distribution that it is drawn from.
+
+    Args:
+      params: of the model.
+      tokens: [R, C] int32, read from column 0.
+      lengths: [R] int32, at least 1, how many of them count.
+      prompt_columns: of them the first so many are the prompt.
+    """
+    hidden, _ = self.model.forward(params, tokens)
+    last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
+    return engine.adjusted_logits(params, self.model, self.decoding, last, lengths - prompt_columns)
+
   def collisions(self, params: Params, batch: Batch) -> tuple[jax.Array, jax.Array]:
     """[B, T] log-probs of actions, and Σ_v π(v)² of what they were drawn from; 0 elsewhere."""
     return engine.token_statistics(

@@ -1,4 +1,4 @@
-"""How far from Nash the seats of a small game are, exactly: what each could gain by its best answer."""
+"""Small games, exactly: how far from Nash the seats are, and how often they win; nothing is sampled."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rlx.engine.sample import adjusted_logits
 from rlx.engine.speaker import Speaker
 from rlx.envs.games import tree as trees
 from rlx.envs.text import Task
@@ -32,29 +31,66 @@ def nash_conv(task: Task, speakers: Mapping[str, Speaker]) -> Evaluation:
   Raises:
     ConfigError: the task is no such game, or a seat has no speaker.
   """
-  if not isinstance(task, WordGame):
-    raise ConfigError(f'nash_conv asks a game in words, such as kuhn; {type(task).__name__} is none')
-  if missing := [seat for seat in task.seats if seat not in speakers]:
-    raise ConfigError(f'nash_conv: the seats {missing} have no model; name one for each in names')
-  tree = trees.written_out(task.game)
-  rows = read_rows(task, tree.views, tree.movers)
-  ask_seat = {seat: _asked(task, speakers[seat], tree, rows, n) for n, seat in enumerate(task.seats)}
+  game, strategy_of = _read(task, speakers)
 
   def ask(models: Models, world: World):
     del world
+    strategy = strategy_of(models)
+    values = trees.values(game.tree, strategy)
+    return {
+        EXPLOITABILITY: trees.nash_conv(game.tree, strategy), 'illegal': jnp.mean(1 - strategy.sum(axis=1)),
+        **{f'value/{seat}': values[number] for number, seat in enumerate(game.seats)},
+    }
+
+  return Evaluation(ask=ask, read=_numbers)
+
+
+def against_chance(task: Task, speakers: Mapping[str, Speaker]) -> Evaluation:
+  """`win_rate`, how often a seat is paid more than 0 where the others make any allowed move; mean of seats.
+
+  Args:
+    task: as for `nash_conv`; an action is one token.
+    speakers: seat -> who plays it, alone against the others, by `names`.
+  Returns:
+    The evaluation; besides, `win_rate/<seat>` is that of a seat.
+  Raises:
+    ConfigError: as `nash_conv`.
+  """
+  game, strategy_of = _read(task, speakers)
+  seats = range(len(game.seats))
+
+  def ask(models: Models, world: World):
+    del world
+    strategy, wins = strategy_of(models), trees.won(game.tree)
+    beside = trees.uniform(wins)
+    alone = [jnp.where((wins.movers == seat)[:, None], strategy, beside) for seat in seats]
+    rates = [trees.values(wins, alone[seat])[seat] for seat in seats]
+    return {'win_rate': sum(rates) / len(rates), **{f'win_rate/{game.seats[n]}': rates[n] for n in seats}}
+
+  return Evaluation(ask=ask, read=_numbers)
+
+
+def _numbers(answer):
+  return {name: float(x) for name, x in answer.items()}, []
+
+
+def _read(task: Task, speakers: Mapping[str, Speaker]):
+  """A game in words, and `models -> [I, A]`, what its seats do."""
+  if not isinstance(task, WordGame):
+    raise ConfigError(f'asked is a game in words, such as kuhn; {type(task).__name__} is none')
+  if missing := [seat for seat in task.seats if seat not in speakers]:
+    raise ConfigError(f'the seats {missing} have no model; name one for each in names')
+  tree = task.tree
+  rows = read_rows(task, tree.views, tree.movers)
+  ask_seat = {seat: _asked(task, speakers[seat], tree, rows, n) for n, seat in enumerate(task.seats)}
+
+  def strategy_of(models: Models) -> jax.Array:
     strategy = jnp.zeros(tree.legal.shape)
     for number, seat in enumerate(task.seats):
       strategy = strategy.at[tree.movers == number].set(ask_seat[seat](models[seat]))
-    values = trees.values(tree, strategy)
-    return {
-        EXPLOITABILITY: trees.nash_conv(tree, strategy), 'illegal': jnp.mean(1 - strategy.sum(axis=1)),
-        **{f'value/{seat}': values[number] for number, seat in enumerate(task.seats)},
-    }
+    return strategy
 
-  def read(answer):
-    return {name: float(x) for name, x in answer.items()}, []
-
-  return Evaluation(ask=ask, read=read)
+  return task, strategy_of
 
 
 def _asked(task: WordGame, speaker: Speaker, tree: trees.Tree, rows: Mapping[str, np.ndarray], seat: int):
@@ -64,10 +100,7 @@ def _asked(task: WordGame, speaker: Speaker, tree: trees.Tree, rows: Mapping[str
   legal = jnp.asarray(tree.legal[own])
 
   def chances(params) -> jax.Array:
-    hidden, _ = speaker.model.forward(params, tokens)
-    last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
-    behind = lengths - task.prompt_columns
-    logits = adjusted_logits(params, speaker.model, speaker.decoding, last, behind)
+    logits = speaker.next_logits(params, tokens, lengths, prompt_columns=task.prompt_columns)
     return jnp.where(legal, jax.nn.softmax(logits)[:, task.moves], 0)
 
   return chances

@@ -70,5 +70,8 @@ def test_werewolf_by_hand():
   np.testing.assert_array_equal(lies, [True, False, True])
 
 
-def test_the_world_keeps_the_contract():
-  check_seat_task(tables.werewolf(), num=64, max_turns=6)
+@pytest.mark.parametrize('world', [
+    tables.werewolf, pytest.param(lambda: tables.worded_werewolf(wordings=2), marks=pytest.mark.slow),
+])
+def test_the_world_keeps_the_contract(world):
+  check_seat_task(world(), num=64, max_turns=6)

@@ -11,6 +11,7 @@ Source: Zinkevich et al., 2007, Regret minimization in games with incomplete inf
   https://arxiv.org/abs/1407.5042.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -39,25 +40,40 @@ def matched(tree: Tree, gained: jax.Array) -> jax.Array:
   return jnp.where(total > 0, gained / jnp.where(total > 0, total, 1), trees.uniform(tree))
 
 
-def one_round(tree: Tree, regrets: Regrets) -> Regrets:
+def as_they_are(gains: jax.Array) -> jax.Array:
+  """The gains [I, A] of a game in which nothing is pooled."""
+  return gains
+
+
+def one_round(
+    tree: Tree, regrets: Regrets, pool: Callable[[jax.Array], jax.Array] = as_they_are
+) -> Regrets:
   """An update of each seat, one after the other.
 
       R(I, a) <- max(R(I, a) + Σ_h∈I π_-i(h) [ u_i(h a) - u_i(h) ], 0)
+
+  Args:
+    tree: of the game.
+    regrets: so far.
+    pool: `gains [I, A] -> gains`, where information sets or moves are taken to be the same (`latent.pooled`).
   """
   rounds = regrets.rounds + 1
   gained, played = regrets.gained, regrets.played
   for seat in range(tree.num_seats):
     strategy = matched(tree, gained)
     gains, reach = _gains(tree, strategy, seat)
+    gains = pool(gains)
     own = jnp.asarray(tree.movers == seat)[:, None]
     gained = jnp.where(own & jnp.asarray(tree.legal), jnp.maximum(gained + gains, 0), gained)
     played += jnp.where(own, rounds * reach[:, None] * strategy, 0)
   return Regrets(gained, played, rounds)
 
 
-def solved(tree: Tree, regrets: Regrets, *, rounds: int) -> Regrets:
-  """So many rounds more."""
-  return jax.lax.fori_loop(0, rounds, lambda _, state: one_round(tree, state), regrets)
+def solved(
+    tree: Tree, regrets: Regrets, *, rounds: int, pool: Callable[[jax.Array], jax.Array] = as_they_are
+) -> Regrets:
+  """So many rounds more; `pool` as for `one_round`."""
+  return jax.lax.fori_loop(0, rounds, lambda _, state: one_round(tree, state, pool), regrets)
 
 
 def average_strategy(tree: Tree, regrets: Regrets) -> jax.Array:

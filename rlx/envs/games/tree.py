@@ -18,6 +18,7 @@ import numpy as np
 from rlx.envs.games.game import Game
 
 _MOST_NODES = 100_000
+_LOOKED_AT = 256  # positions at a time, so that one program looks at games of any size
 
 
 class Level(NamedTuple):
@@ -53,7 +54,7 @@ def written_out(game: Game) -> Tree:
   states, levels, views, movers, legal, known = jax.device_get(game.deals), [], [], [], [], {}
   for depth in range(game.max_moves + 1):
     seat = depth % num
-    found, after = jax.device_get(look(states, seat))
+    found, after = look(states, seat)
     goes_on = ~found['ended']
     if not np.isfinite(found['payoffs'][~goes_on]).all():
       raise ValueError(f'after {depth} moves a payoff is not finite; what games pay are numbers')
@@ -77,7 +78,7 @@ def written_out(game: Game) -> Tree:
 
 
 def _look_of(game: Game):
-  """`(states [K, ...], seat) -> what is seen of them, and the states after each move [K, A, ...]`."""
+  """`(states [K, ...], seat) -> what is seen of them, and those after each move [K, A, ...]`."""
 
   def one(state, seat):
     seen = {
@@ -86,7 +87,16 @@ def _look_of(game: Game):
     }
     return seen, jax.vmap(lambda action: game.move(state, action))(jnp.arange(game.num_actions))
 
-  return jax.jit(jax.vmap(one, in_axes=(0, None)))
+  compiled = jax.jit(jax.vmap(one, in_axes=(0, None)))
+
+  def look(states, seat: int):
+    num, found = len(jax.tree.leaves(states)[0]), []
+    for begin in range(0, num, _LOOKED_AT):
+      at = np.minimum(np.arange(begin, begin + _LOOKED_AT), num - 1)
+      found.append(jax.device_get(compiled(jax.tree.map(lambda x, at=at: x[at], states), np.int32(seat))))
+    return jax.tree.map(lambda *parts: np.concatenate(parts)[:num], *found)
+
+  return look
 
 
 def _next_states(after: Any, allowed: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -121,6 +131,13 @@ def values(tree: Tree, strategy: jax.Array) -> jax.Array:
       here += lost[:, None] * tree.forfeits[depth % tree.num_seats][None]
     worth = here
   return worth.mean(axis=0)
+
+
+def won(tree: Tree) -> Tree:
+  """The game in which all that counts is to be paid more than 0, which pays 1."""
+  wins = lambda payoffs: (payoffs > 0).astype(np.float32)
+  levels = tuple(level._replace(payoffs=wins(level.payoffs)) for level in tree.levels)
+  return tree._replace(levels=levels, forfeits=wins(tree.forfeits))
 
 
 def best_response(tree: Tree, strategy: jax.Array, seat: int) -> jax.Array:

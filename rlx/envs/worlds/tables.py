@@ -4,12 +4,14 @@
     tictactoe:   `x` -> e | `o` e -> a | `x` e a -> i             places a..i
     bargain:     `F124` -> g | `S421` g -> d | `F124` g d -> y     worth of three things, offers a..h, or yes
     werewolf:    `1SN` -> n | `2W-` n -> b | `3V-` n b -> q | ..   role, who the wolf is; claims, votes
+    worded_werewolf:  `1SN` -> d | `2W-` d -> e | `3V-` d e -> a | ..   claims in any of several wordings
 
 A word that is no move, or a move that is not allowed, loses the game at once (`Game.forfeit`).
 """
 
 from collections.abc import Callable, Mapping
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -20,13 +22,18 @@ from rlx.envs import text
 from rlx.envs.games import bargain as bargains
 from rlx.envs.games import kuhn as kuhns
 from rlx.envs.games import tictactoe as crosses
+from rlx.envs.games import tree as trees
 from rlx.envs.games import werewolf as wolves
 from rlx.envs.games.game import Game
+from rlx.envs.games.tree import Tree
+from rlx.envs.games.wordings import in_wordings
 from rlx.envs.seats import SUCCESS, SeatReply, SeatTask, told
 from rlx.envs.turns import index_in, said, with_end
+from rlx.errors import between
 from rlx.types import Batch
 
 OFFERS, YES = 'abcdefgh', 'y'  # of a bargain: a letter for each bundle that is taken
+_WORDINGS, _VOTES = 'abcdefghijklmno', '.><'  # of Werewolf: nobody, the next seat, the seat before
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,12 +46,19 @@ class WordGame(SeatTask):
     hand: `(state, seat) -> [prompt_columns] tokens`, what a seat is told at first.
     history: `view -> [M]` of the moves that a seat knows in the order in which they were made, -1 for none,
       which stand last in the view; None where what is known does not say it.
+    num_words: the first so many moves are wordings, of which several mean the same; none where it is 0.
   """
 
   game: Game
   moves: np.ndarray
   hand: Callable[[Any, int], jax.Array]
   history: Callable[[np.ndarray], np.ndarray] | None
+  num_words: int = 0
+
+  @functools.cached_property
+  def tree(self) -> Tree:
+    """The game, written out; of a small one."""
+    return trees.written_out(self.game)
 
 
 def kuhn(*, handicap: float = 0.0) -> WordGame:
@@ -109,12 +123,33 @@ def werewolf() -> WordGame:
 
   The expert does anything that is allowed: it shows the rules and no more.
   """
-  alphabet = '123WSV-NBqnb'
+  return _werewolf(wolves.werewolf(), lambda state: state, moves='qnb')
+
+
+def worded_werewolf(*, wordings: int) -> WordGame:
+  """Werewolf for three in which every claim can be worded in several ways, and votes are signs.
+
+  The letters are wordings of the claims in order: of nothing, then of the next seat, then of the seat before.
+  Nobody who plays is told what a letter means. The expert does anything that is allowed.
+
+  Args:
+    wordings: of each claim, 1 to 5.
+  """
+  between(1, len(_WORDINGS) // wolves.NUM_SEATS, wordings=wordings)
+  words = _WORDINGS[: wolves.NUM_SEATS * wordings]
+  game = in_wordings(wolves.werewolf(), wordings=wordings, talked=wolves.NUM_SEATS)
+  world = _werewolf(game, lambda state: state['inner'], moves=words + _VOTES)
+  return dataclasses.replace(world, num_words=len(words))
+
+
+def _werewolf(game: Game, inner: Callable, *, moves: str) -> WordGame:
+  """Werewolf in the words of `moves`; `inner` finds the state of its rules in that of the game."""
+  alphabet = '123WSV-NB' + moves
   seats, roles = text.characters('123', alphabet), text.characters('WSV', alphabet)
-  sights, words = text.characters('-NB', alphabet), text.characters('qnb', alphabet)
-  game = wolves.werewolf()
+  sights, words = text.characters('-NB', alphabet), text.characters(moves, alphabet)
 
   def hand(state, seat: int) -> jax.Array:
+    state = inner(state)
     sees = jnp.where(state['roles'][seat] == wolves.SEER, wolves.wolf_of(state, jnp.int32(seat)), 0)
     return jnp.stack([seats[seat], roles[state['roles'][seat]], sights[sees]])
 
@@ -123,7 +158,7 @@ def werewolf() -> WordGame:
     return words[jax.random.categorical(key, allowed)][None], jnp.int32(1)
 
   world = in_words(
-      game, alphabet=alphabet, moves='qnb', hand=hand, prompt_columns=3, history=lambda view: view[2:]
+      game, alphabet=alphabet, moves=moves, hand=hand, prompt_columns=3, history=lambda view: view[2:]
   )
   return dataclasses.replace(world, expert=expert, answer_columns=1)
 
