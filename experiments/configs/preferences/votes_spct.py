@@ -2,12 +2,12 @@
 
     rlx --config=preferences/votes_spct --workdir=runs/spct
 
-Questions are of three kinds, and by the principle of a kind an answer is worth another number
+Questions are of two kinds, and by the principle of a kind an answer is worth another number
 (`weighing.weighed_by_scores`). The judge is shown a few critiques (`sft`), learns from its own right samples
 of pairs at which others of its samples fail (`rejective`), and then by GRPO, paid where the better answer has
 the larger score (`tuned`). In the main stage it is frozen, and a head on a copy of it, the meta model, learns
 which critiques end right. Scores of k samples are summed, of all or of the better half by the meta model.
-The stages are short, so that the judge errs.
+The first stage ends when three of five samples are right, and the others are short, so that the judge errs.
 
 Paper: https://arxiv.org/abs/2504.02495
 
@@ -20,7 +20,7 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, final, reaches
 from rlx.experiments.configs.preferences import thinking_think_rm
 
-SHOWN, OWN, TUNED, STEPS = 100, 25, 50, 150  # of the stages
+SHOWN, OWN, TUNED, STEPS = 300, 25, 50, 150  # of the stages; of the first one at most
 LENGTH = 3
 
 
@@ -30,9 +30,10 @@ def get_config(arg: str = '') -> ConfigDict:
   config = thinking_think_rm.get_config('', shown=SHOWN, steps=STEPS)
   config.stages = ('sft', 'rejective', 'tuned', 'main')
   config.task = {
-      'name': 'weighing.weighed_by_scores', 'modulus': 7, 'length': LENGTH, 'kinds': 3, 'held_out_share': 0.1,
+      'name': 'weighing.weighed_by_scores', 'modulus': 5, 'length': LENGTH, 'kinds': 2, 'held_out_share': 0.1,
   }
   config.sft.task = config.task
+  config.sft.stop = {'name': 'reached', 'metric': 'eval/held_out/accuracy', 'at_least': 0.6}
   config.models.policy.num_layers = 2  # one to check each step of a critique, one to go through them
   config.models.judge = {'name': 'reward_head'}
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 2 * LENGTH + 7
@@ -54,7 +55,10 @@ def get_config(arg: str = '') -> ConfigDict:
   config.algorithm = {'name': 'pointwise'}
   config.rollout = {'name': 'with_verdicts', 'rollout': critiques, 'reward': right}
   del config['reward']
-  config.evals = {'votes': {'name': 'weighing.by_votes', 'every': 50, 'problems': 256, 'doublings': 3}}
+  config.evals = {
+      'held_out': {'name': 'text.sampled', 'every': 25, 'problems': 256},
+      'votes': {'name': 'weighing.by_votes', 'every': 50, 'problems': 256, 'doublings': 3},
+  }
   config.log.headline = 'eval/votes/guided_8'
   if arg.smoke:
     _shrink(config)
@@ -83,6 +87,7 @@ def _shrink(config: ConfigDict) -> None:
   config.steps = config.sft.steps = config.rejective.steps = config.tuned.steps = 4
   config.sft.rollout.batch_size = config.tuned.rollout.batch_size = 16
   config.rollout.rollout.batch_size = config.rejective.rollout.rollout.batch_size = 16
+  config.evals.held_out.update(every=2, problems=16)
   config.evals.votes.update(every=2, problems=16)
   config.checkpoint = {'every': 2, 'keep': 2}
   config.log.steps_per_dispatch = 2
