@@ -7,7 +7,12 @@ Questions are of two kinds, and by the principle of a kind an answer is worth an
 of pairs at which others of its samples fail (`rejective`), and then by GRPO, paid where the better answer has
 the larger score (`tuned`). In the main stage it is frozen, and a head on a copy of it, the meta model, learns
 which critiques end right. Scores of k samples are summed, of all or of the better half by the meta model.
-The first stage ends when three of five samples are right, and the others are short, so that the judge errs.
+The first stage ends when three of five samples are right, and votes are drawn at a temperature of 1.5, so that
+the judge errs: it is a toy's noise. What it says without chance may be right more often than its votes.
+
+Before anything was claimed, one seed was tried outside of this config, without the two stages that tune the
+judge: the vote of one sample was right in 65 %, of eight in 78 %, of the four of them that a meta model of 50
+steps keeps in 84 %, of four by chance in 73 %.
 
 Paper: https://arxiv.org/abs/2504.02495
 
@@ -20,7 +25,7 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, final, reaches
 from rlx.experiments.configs.preferences import thinking_think_rm
 
-SHOWN, OWN, TUNED, STEPS = 300, 25, 50, 150  # of the stages; of the first one at most
+SHOWN, OWN, TUNED, STEPS = 300, 25, 25, 100  # of the stages; of the first one at most
 LENGTH = 3
 
 
@@ -51,6 +56,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.tuned = {
       **stage, 'steps': TUNED, 'algorithm': config.algorithm.to_dict(), 'rollout': critiques, 'reward': right,
   }
+  config.decoding.temperature = 1.5  # of what votes; the other stages have a decoding of their own
   config.trained, config.slow = ('judge',), {'policy': 'policy'}
   config.algorithm = {'name': 'pointwise'}
   config.rollout = {'name': 'with_verdicts', 'rollout': critiques, 'reward': right}
