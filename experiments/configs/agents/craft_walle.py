@@ -9,12 +9,14 @@ model foretells wrongly, and carried out as arrays; nothing is trained. An agent
 with the model and its rules (`evaluation/lookahead.py`). In the paper models and agent are language models,
 rules are in code, and exploration is the agent's own.
 
-In a trial of one seed the model erred in 22.8 % of steps, and in none with 13 rules. Of 100 dishes 74 were
-made with plans and rules, 41 with rules alone, 22 with plans alone, 16 with neither.
-
 Paper: https://arxiv.org/abs/2504.15785
 
-Result: not run yet.
+Result: it shows. Final eval/agent/success after 40 train steps, median of 5 seeds (worst): 0.675 (0.675), 'no
+rules' 0.26 (0.185), 'reactive' 0.42 (0.39), 'reactive, no rules' 0.18 (0.11). Claimed, and got (95 % interval
+over seeds): above 'no rules' by 0.2, got 0.435 (0.2983 to 0.4883); above 'reactive' by 0.1, got 0.2533 (0.25
+to 0.275); final eval/agent/errors: below 'no rules' by 0.05, got 0.1256 (0.08003 to 0.2226); 1 less the final
+eval/agent/errors: above 0.99, got 0.9991 (0.9987 to 1). 54 CPU-s on 2 cores of a CPU;
+`rlx reproduce agents/craft_walle`.
 """
 
 from ml_collections import ConfigDict

@@ -4,15 +4,22 @@
     rlx --config=selfplay/form_autoglm:whole=True --workdir=runs/whole     # one policy without an interface
 
 The world is `envs/worlds/form.py`. Two grounders are cloned, each on the pages of one site (`ground`,
-`ground_other`), then, for less long, a planner (`drill`). In the main stage the planner learns by GRPO beside
+`ground_other`), then a planner (`drill`). In the main stage the planner learns by GRPO beside
 the first grounder, which is frozen; most tasks have one goal, in all stages, and a half of every batch are
 tasks like those that have failed. Examined are tasks of three goals: beside the first grounder (`eval/same`),
 and beside the other one on its site (`eval/other`), where elements have other numbers.
 
 Paper: https://arxiv.org/abs/2411.00820
 
-Result: not run to its end. With no task of three goals in the drill none was solved behind it (0 to .01, five
-seeds), for chance never pays.
+Result: it shows in part. Final eval/other/success after 330 train steps, median of 5 seeds (worst): 0.8516
+(0.7773), 'end to end' 0 (0), 'fresh tasks alone' 0.7344 (0.6289). Claimed, and got (95 % interval over
+seeds): above 0.85, got 0.8555 (0.7995 to 0.8763), the seeds leave it open; above 'end to end' by 0.5, got
+0.8555 (0.7995 to 0.8763); above 'fresh tasks alone' by 0.1, got 0.1406 (0.1107 to 0.1875). 575 CPU-s on 2
+cores of a CPU; `rlx reproduce selfplay/form_autoglm`.
+
+The start matters. Behind 30 steps of the drill no task of three goals was solved, then or later (five
+seeds); at four times the learning rate, with fresh tasks alone, most of which have one goal, GRPO learnt to
+hand in too early and lost what the drill had taught (.75 to .04, one seed).
 """
 
 from ml_collections import ConfigDict
@@ -24,7 +31,7 @@ from rlx.experiments.configs.quickstart import arithmetic
 SIZE = {'fields': 4, 'values': 4, 'pages': 4}
 SHOWN_TASKS, TASKS, HARD = (0.7, 0.2, 0.1), (0.7, 0.2, 0.1), (0.0, 0.0, 1.0)  # of 1, 2, 3 goals
 TALK = {'turn_tokens': 1, 'max_turns': 14}  # two for each goal and one to hand in, of both seats
-GROUNDED, DRILLED, STEPS = 120, 30, 120  # train steps: of each grounder, of the planner, of GRPO
+GROUNDED, DRILLED, STEPS = 60, 90, 120  # train steps: of each grounder, of the planner, of GRPO
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -46,7 +53,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.slow = {'grounder': 'grounder', 'other': 'other'}
   config.decoding.max_tokens = 16  # of a seat, said and read
   config.updates.microbatches = 1
-  config.optimizer.update(learning_rate=1e-3, decay_steps=0)
+  config.optimizer.update(learning_rate=5e-4, decay_steps=0)
   stage = {
       'stop': ConfigDict(), 'decoding': config.decoding.to_dict(), 'updates': config.updates.to_dict(),
       'optimizer': {**config.optimizer, 'learning_rate': 3e-3},
