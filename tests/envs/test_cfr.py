@@ -70,8 +70,7 @@ def test_werewolf_by_hand():
   np.testing.assert_array_equal(lies, [True, False, True])
 
 
-@pytest.mark.parametrize('world', [
-    tables.werewolf, pytest.param(lambda: tables.worded_werewolf(wordings=2), marks=pytest.mark.slow),
-])
+@pytest.mark.slow
+@pytest.mark.parametrize('world', [tables.werewolf, lambda: tables.worded_werewolf(wordings=2)])
 def test_the_world_keeps_the_contract(world):
   check_seat_task(world(), num=64, max_turns=6)

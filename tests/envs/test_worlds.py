@@ -73,7 +73,7 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize('name', cases(WORLDS, at_once=('rooms', 'library')))
+@pytest.mark.parametrize('name', cases(WORLDS, at_once=('rooms',)))
 def test_worlds_keep_the_contract(name):
   check_turn_task(WORLDS[name](), num=128)
 
@@ -109,7 +109,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize('said', [
-    pytest.param(x, marks=() if i in (0, 4) else pytest.mark.slow) for i, x in enumerate(BROKEN)
+    pytest.param(x, marks=() if i == 0 else pytest.mark.slow) for i, x in enumerate(BROKEN)
 ])
 def test_what_breaks_the_contract_is_told(said):
   with pytest.raises(ValueError, match=said):

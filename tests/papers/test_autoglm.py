@@ -122,6 +122,7 @@ def test_a_share_of_the_tasks_are_like_those_that_have_failed(monkeypatch, share
   assert int(world['failed']['size']) == 32  # of more that have failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('world', [WORLD, end_to_end(**SIZE, site=1)], ids=['two', 'one'])
 def test_the_worlds_keep_the_contract(world):
   check_seat_task(world, num=64, max_turns=24)
