@@ -12,6 +12,9 @@ by one policy from the tags it says itself, and tools are what the grounder pres
 
 Paper: https://arxiv.org/abs/2508.13167
 
+A smaller form (three fields and values, 24 traces) was tried with five seeds: .09 of its held-out tasks were
+solved, .03 without RL; what both stages learnt were the tasks themselves, of which it has few.
+
 Result: not run yet.
 """
 
@@ -24,7 +27,7 @@ from rlx.experiments.configs.agents import rooms_grpo
 from rlx.experiments.configs.agents.desk_webagent import alone
 
 TURNS = {'turn_tokens': 2, 'max_turns': 12}  # a tag and a word; ten for two goals
-SHOWN, DISTILLED, STEPS = 24, 160, 160  # episodes, and steps of both stages
+SHOWN, DISTILLED, STEPS = 96, 160, 100  # episodes, and steps of both stages
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -33,7 +36,7 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.only not in ('both', 'bc'):
     raise ConfigError(f'only={arg.only!r} is neither both nor bc')
   config = rooms_grpo.get_config(f'smoke={arg.smoke}', steps=STEPS)
-  form = {'name': 'form', 'fields': 3, 'values': 3, 'pages': 3, 'lengths': (0.4, 0.6), 'site': 0}
+  form = {'name': 'form', 'fields': 4, 'values': 4, 'pages': 4, 'lengths': (0.4, 0.6), 'site': 0}
   config.task = {'name': 'chained', 'task': form, 'expert_return': 1.0}
   config.sft.task = config.task
   config.models.policy.update(width=32, mlp_size=64, context_length=56)  # 20 thousand parameters
