@@ -62,7 +62,7 @@ def bootstrap_interval(
 
   Args:
     scores: [runs, tasks]; the runs of each task are drawn anew, with replacement, the tasks are kept.
-    aggregate: such as `interquartile_mean`.
+    aggregate: such as `interquartile_mean`; the order of runs must not matter to it.
     level: of the interval; its ends are percentiles.
     draws: how many.
     seed: of the draws.
@@ -77,7 +77,10 @@ def bootstrap_interval(
   if num_runs < 3:
     raise ValueError(f'{num_runs} runs: an interval needs at least 3')
   rows = np.random.default_rng(seed).integers(num_runs, size=(draws, num_runs, num_tasks))
-  values = [aggregate(drawn) for drawn in np.take_along_axis(scores[None], rows, axis=1)]
+  if num_tasks == 1:  # draws of the same runs in another order are one: 126 of 2,000 where there are five runs
+    rows = np.sort(rows, axis=1)
+  rows, drawn_as = np.unique(rows, axis=0, return_inverse=True)
+  values = np.array([aggregate(drawn) for drawn in np.take_along_axis(scores[None], rows, axis=1)])
   edge = (1 - level) / 2
-  low, high = np.quantile(values, [edge, 1 - edge])
+  low, high = np.quantile(values[drawn_as.reshape(-1)], [edge, 1 - edge])
   return float(low), float(high)
