@@ -17,7 +17,13 @@ share of the perplexity. In a run of five seeds with a generator that had learnt
 (recall 1.0) and stopped too little (`stops_apart` 0.46 at the end); one of 20 steps was the better teacher
 (1.0 and 0.99). So it learns for 40.
 
-Result: not run yet.
+Result: it shows. Mean of the last 3 eval/held_out/recall after 340 train steps, median of 5 seeds (worst): 1
+(0.9952), 'a generator that has learnt nothing' 0.1982 (0.1852), 'reward of chance' 0.2092 (0.1996), 'nothing
+to stop with' 0.9952 (0.9877). Claimed, and got (95 % interval over seeds): above 0.7, got 0.9993 (0.9961 to
+1); above 'nothing to stop with' by -0.1, got 0.004343 (-0.0002233 to 0.009373); mean of the last 3
+eval/held_out/stops_apart: above 0.5, got 0.9919 (0.9715 to 0.9967); mean of the last 3
+eval/held_out/stops_apart: above 'nothing to stop with' by 0.5, got 0.9919 (0.9715 to 0.9967). 376 CPU-s on 2
+cores of a CPU; `rlx reproduce search/snippets_rlcoder`.
 """
 
 from ml_collections import ConfigDict
