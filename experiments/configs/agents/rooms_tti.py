@@ -6,7 +6,11 @@ Episodes are those of the policy itself, from nothing on; those that end at the 
 
 Paper: https://arxiv.org/abs/2506.07976 (that its thoughts become shorter is not tried: actions are one token)
 
-Result: not run yet.
+Result: it does not show. Mean of the last 2 eval/held_out/accuracy after 60 train steps, median of 5 seeds
+(worst): 0.19 (0.085), 'always long' 0.21 (0.11), 'always short' 0.11 (0.085). Claimed, and got (95 % interval
+over seeds): above 'always long', got 0.001667 (-0.1617 to 0.1333), the seeds leave it open; above 'always
+short', got 0.07833 (-0.01 to 0.165), the seeds leave it open. 226 CPU-s on 2 cores of a CPU;
+`rlx reproduce agents/rooms_tti`.
 """
 
 from ml_collections import ConfigDict
