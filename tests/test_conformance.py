@@ -28,7 +28,7 @@ def rows(at_once):
   return pytest.mark.parametrize('row', [pytest.param(x, id=x.name, marks=mark(x)) for x in table.ROWS])
 
 
-of_each_kind = rows({'grpo', 'grpo_rooms', 'sft'})  # sampled, in turns, shown
+of_each_kind = rows({'grpo', 'sft'})  # sampled, shown
 in_time = rows({'grpo'})  # what compiles for long
 
 

@@ -42,7 +42,7 @@ WORLDS = {
 }
 
 
-AT_ONCE = ('kuhn', 'advised', 'exchange', 'redteam')
+AT_ONCE = ('kuhn', 'redteam')
 
 
 @pytest.mark.parametrize('name', cases(WORLDS, at_once=AT_ONCE))

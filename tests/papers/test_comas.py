@@ -102,5 +102,6 @@ def test_every_agent_has_a_learner_of_its_own_and_takes_every_seat():
   assert rows == dict.fromkeys(discussion_comas.AGENTS, config.rollout.episodes)  # equal to the run's
 
 
+@pytest.mark.slow
 def test_the_world_keeps_the_contract():
   check_seat_task(world(heeded=1.0), num=64, max_turns=6)

@@ -5,6 +5,7 @@ import types
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx.engine.decoding import Decoding
 from rlx.envs.ciphers import ciphers
@@ -61,5 +62,6 @@ def test_what_does_not_end_neither_votes_nor_wins():
   assert found['one'] == [0, 0, 0, 0] and found['two'] == [1, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_the_ciphers_keep_the_contract():
   check_task(TASK)

@@ -67,10 +67,8 @@ def test_what_is_no_clue_or_no_vote_ends_the_game_at_its_speakers_cost(words):
   assert ended and paid[(len(words) - 1) % 3 + (len(words) == 4)] == -1 and np.sum(paid != 0) == 1
 
 
-@pytest.mark.parametrize(('civilians', 'skill', 'expected'), [
-    (2, 1.0, 5 / 6), pytest.param(3, 1.0, 7 / 9, marks=pytest.mark.slow),
-    pytest.param(2, 0.0, 0.5, marks=pytest.mark.slow),
-])
+@pytest.mark.slow
+@pytest.mark.parametrize(('civilians', 'skill', 'expected'), [(2, 1.0, 5 / 6), (3, 1.0, 7 / 9), (2, 0.0, 0.5)])
 def test_the_expert_finds_the_spy_as_often_as_can_be(civilians, skill, expected):
   world, num = game(civilians=civilians, skill=skill), 3000
   problems = world.sample(jax.random.key(0), num, False)
@@ -133,6 +131,7 @@ def test_self_play_and_the_puzzle_take_turns_of_as_many_tokens():
   assert config.puzzle.rollout.batch_size * (12 + 2) <= config.rollout.episodes * episode
 
 
-@pytest.mark.parametrize('civilians', [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize('civilians', [2, 3])
 def test_the_world_keeps_the_contract(civilians):
   check_seat_task(game(civilians=civilians), num=256, max_turns=2 * civilians + 1)
