@@ -77,7 +77,7 @@ def bootstrap_interval(
   if num_runs < 3:
     raise ValueError(f'{num_runs} runs: an interval needs at least 3')
   rows = np.random.default_rng(seed).integers(num_runs, size=(draws, num_runs, num_tasks))
-  if num_tasks == 1:  # draws of the same runs in another order are one: 126 of 2,000 where there are five runs
+  if num_tasks == 1:  # draws of the same runs in another order are one: 126 of 2,000 of five runs
     rows = np.sort(rows, axis=1)
   rows, drawn_as = np.unique(rows, axis=0, return_inverse=True)
   values = np.array([aggregate(drawn) for drawn in np.take_along_axis(scores[None], rows, axis=1)])

@@ -68,7 +68,9 @@ def test_what_is_no_clue_or_no_vote_ends_the_game_at_its_speakers_cost(words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(('civilians', 'skill', 'expected'), [(2, 1.0, 5 / 6), (3, 1.0, 7 / 9), (2, 0.0, 0.5)])
+@pytest.mark.parametrize(
+    ('civilians', 'skill', 'expected'), [(2, 1.0, 5 / 6), (3, 1.0, 7 / 9), (2, 0.0, 0.5)],
+)
 def test_the_expert_finds_the_spy_as_often_as_can_be(civilians, skill, expected):
   world, num = game(civilians=civilians, skill=skill), 3000
   problems = world.sample(jax.random.key(0), num, False)
