@@ -167,6 +167,24 @@ def judged(world: gold.Worlds, judge: gold.Linear) -> Evaluation:
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
 
 
+def implied(world: gold.Worlds, policy: gold.LogLinear) -> Evaluation:
+  """The metric `right`: the share of pairs of answers of the reference that log-ratios to it order right.
+
+  The log-ratio is the reward that a policy stands for; the true rewards say what is right, no label.
+
+  Args:
+    world: what it is measured in.
+    policy: what is measured.
+  """
+
+  def ask(models: Models, memory: World) -> dict[str, jax.Array]:
+    del memory
+    there = models['world']
+    return {'right': _ordered(there, policy.logprobs(models['policy']) - there.base)}
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
 def proxy(world: gold.Worlds, policy: gold.LogLinear, judge: gold.Linear) -> Evaluation:
   """What a policy gains in the eyes of its reward model, beside what it gains.
 

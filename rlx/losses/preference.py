@@ -8,6 +8,7 @@ what a level makes of them, behind a divergence (`comparisons.py`). Without a re
 | loss | equation | at h_w = h_l = 0 | TRL |
 |---|---|---|---|
 | `sigmoid` | -(1 - ε) log σ(β h) - ε log σ(-β h) | log 2 | sigmoid |
+| `dynamic` | -log σ(β(δ) h), δ what a reward model sees | log 2 | |
 | `robust` | [-(1 - ε) log σ(β h) + ε log σ(-β h)] / (1 - 2 ε) | log 2 | robust |
 | `hinge` | max(0, 1 - β h) | 1 | hinge |
 | `ipo` | (h - 1/(2 β))² | 1/(4 β²) | ipo, with the level `averaged` |
@@ -54,6 +55,50 @@ def sigmoid(chosen: jax.Array, rejected: jax.Array, *, beta: float, smoothing: f
   _check(beta, smoothing)
   margin = beta * _margin(chosen, rejected)
   return -(1 - smoothing) * _log_sigmoid(margin) - smoothing * _log_sigmoid(-margin)
+
+
+def dynamic(
+    chosen: jax.Array, rejected: jax.Array, reward_margin: jax.Array, *, beta: float, share: float,
+    rate: float,
+) -> jax.Array:
+  """-log σ(β(δ) h): DPO, in which pairs that a reward model is surer of have a larger β.
+
+  Where the policy has a pair wrong, the gradient grows with β: so β(δ) is a weight there too.
+
+  Args:
+    chosen: [N] h_w.
+    rejected: [N] h_l.
+    reward_margin: [N] δ; a column `pair_reward_margin`.
+    beta: β_0.
+    share: as for `scaled_beta`; at 0 this is `sigmoid`.
+    rate: as for `scaled_beta`.
+  Source: MM-RLHF, Zhang et al., 2025, https://arxiv.org/abs/2502.10391.
+  """
+  margins = scaled_beta(reward_margin, beta=beta, share=share, rate=rate) * _margin(chosen, rejected)
+  return -_log_sigmoid(margins)
+
+
+def scaled_beta(reward_margin: jax.Array, *, beta: float, share: float, rate: float) -> jax.Array:
+  """β(δ) = β_0 (1 + w (1 - exp(-k δ))), from β_0 at δ = 0 up to β_0 (1 + w).
+
+  Below 0, where the reward model contradicts the label, the exponential is held at 2: at β_0 (1 - w), for
+  without a bound β would change its sign. The bound is ours.
+
+  Args:
+    reward_margin: [N] δ = r(y_w) - r(y_l), in the reward model's units; a constant.
+    beta: β_0, above 0.
+    share: w in [0, 1].
+    rate: k, above 0, in 1 / δ.
+  Source: as `dynamic`, dynamic reward scaling.
+
+  >>> [round(float(x), 4) for x in scaled_beta(jnp.array([-9.0, 0.0, 9.0]), beta=0.1, share=0.5, rate=1.0)]
+  [0.05, 0.1, 0.15]
+  """
+  _check(beta)
+  between(0, 1, share=share)
+  above(0, rate=rate)
+  falling = jnp.exp(-jnp.maximum(rate * reward_margin, -jnp.log(2.0)))
+  return beta * (1 + share * (1 - jax.lax.stop_gradient(falling)))
 
 
 def robust(chosen: jax.Array, rejected: jax.Array, *, beta: float, flips: float) -> jax.Array:

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 
 from rlx.data.dataset import Dataset
 from rlx.data.stream import Streamed
-from rlx.engine.speaker import Speaker
+from rlx.engine.speaker import Judge, Speaker
 from rlx.envs.gold import Voters
 from rlx.errors import at_least, between
+from rlx.losses.comparisons import both, sides
 from rlx.rewards.host import check_compiles
 from rlx.rewards.of_learners import best_and_worst
 from rlx.rollout.prompts import check_solutions
@@ -103,6 +104,25 @@ def by_vote(rollout: Rollout, voters: Voters, *, flips: float) -> StatefulRollou
     other = jax.tree.map(lambda x: x[jnp.where(turned, places ^ 1, places)], batch)
     kept = {name: batch[name] for name in ('preferred', 'groups') if name in batch}
     return {**other, **kept}, world
+
+  return dataclasses.replace(inner, draw=draw)
+
+
+def with_margins(rollout: Rollout, judge: Judge) -> StatefulRollout:
+  """The comparisons of a rollout, each with δ = r(y_w) - r(y_l) of a reward model: for `preference.dynamic`.
+
+  Args:
+    rollout: a section of its own, of comparisons.
+    judge: `models['judge']`, which sees the answers and not the label.
+  Returns:
+    A `rollout` function; δ stands in the column `pair_reward_margin` of both rows of a pair.
+  """
+  inner = stateful(rollout)
+
+  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    batch, world = inner(models, world, key)
+    margin = jnp.subtract(*sides(judge.apply(models['judge'], batch)))
+    return {**batch, 'pair_reward_margin': both(margin, margin)}, world
 
   return dataclasses.replace(inner, draw=draw)
 

@@ -22,7 +22,7 @@ KNOWN = {
     'margin_below': OTHER[0], 'chosen_partner': OTHER[1], 'rejected_partner': OTHER[2],
     'other_margin': OTHER[3], 'win_rate': np.linspace(0, 1, N).astype(np.float32),
     'chosen_before': OTHER[0], 'rejected_before': OTHER[1],
-    'chosen_logprobs': -np.abs(OTHER[2]), 'chosen_lengths': LENGTHS[0],
+    'reward_margin': np.abs(OTHER[1]), 'chosen_logprobs': -np.abs(OTHER[2]), 'chosen_lengths': LENGTHS[0],
     'rejected_logprobs': -np.abs(OTHER[3]), 'chosen_is_reference': np.arange(N) % 2,
 }
 KNOWN = {name: jnp.asarray(x, jnp.float32) for name, x in KNOWN.items()}
@@ -47,6 +47,8 @@ FORMULAS = {  # loss, its formula, its value where chosen = rejected = 0
     'sigmoid': (partial(preference.sigmoid, beta=B), -ls(B * H), np.log(2)),
     'cdpo': (partial(preference.sigmoid, beta=B, smoothing=E), -(1 - E) * ls(B * H) - E * ls(-B * H),
              np.log(2)),
+    'dynamic': (partial(preference.dynamic, beta=B, share=0.4, rate=2.0),
+                -ls(B * (1 + 0.4 * (1 - np.exp(-2 * np.abs(OTHER[1])))) * H), np.log(2)),
     'robust': (partial(preference.robust, beta=B, flips=E),
                (-(1 - E) * ls(B * H) + E * ls(-B * H)) / (1 - 2 * E), np.log(2)),
     'hinge': (partial(preference.hinge, beta=B), np.maximum(0, 1 - B * H), 1),
@@ -148,6 +150,7 @@ def test_limits_of_one_loss_are_another():
   close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)
   dpo = value(partial(preference.sigmoid, beta=B))
   close(value(partial(preference.robust, beta=B, flips=0.0)), dpo)
+  close(value(partial(preference.dynamic, beta=B, share=0.0, rate=1.0)), dpo)
   close(value(partial(preference.modpo, beta=B, weight=1.0)), dpo)
   close(value(partial(preference.aot, beta=B), margin_below=jnp.zeros(N)), dpo)
   close(value(partial(preference.simpo, beta=B, margin=0.0)), dpo)
