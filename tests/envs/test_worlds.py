@@ -62,7 +62,7 @@ WORLDS = {
     'casebook': lambda: casebook(
         parts=2, letters=3, replies=3, turns=2, one_rule=True, told=0.5, held_out_share=0.3),
     'clinic': lambda: clinic(
-        diseases=3, typical=4, common=2, noise=1, corpora=40, held_out_share=0.3),
+        complaints=2, diseases=3, typical=4, common=2, noise=1, corpora=40, held_out_share=0.3),
     'foreseen': lambda: foreseen(
         task=lambda: sokoban(size=3, num_walls=1, num_plans=2, held_out_share=0.2), action_tokens=1,
         bonus=0.5),

@@ -11,7 +11,7 @@ import pytest
 from rlx.envs.worlds.clinic import clinic
 from rlx.rewards.of_world import of_parts
 
-WORLD = clinic(diseases=3, typical=3, common=1, noise=1, corpora=20, held_out_share=0.3)
+WORLD = clinic(complaints=1, diseases=3, typical=3, common=1, noise=1, corpora=20, held_out_share=0.3)
 ACT, SAMPLE = jax.jit(WORLD.act), jax.jit(WORLD.sample, static_argnums=(1, 2))
 WEIGHTS = {'success': 1.0, 'hit_rate': 0.5, 'structure': 0.2, 'format': 0.1}
 # Everybody has `w`, which is common; typical of A are a and b, of B a and c, of C b and c.
@@ -20,7 +20,7 @@ PROBLEM = {
     'cases': jnp.array([
         [0, 1, 1, 1], [1, 1, 0, 1], [1, 0, 1, 1], [0, 1, 1, 1], [1, 1, 0, 1], [1, 0, 1, 1],
     ]),
-    'disease': jnp.int32(1), 'symptoms': jnp.array([0, 3, 2]), 'tries': jnp.array([0, 2, 1]),
+    'disease': jnp.array([1]), 'symptoms': jnp.array([[0, 3, 2]]), 'tries': jnp.array([[0, 2, 1]]),
 }
 
 
@@ -73,7 +73,7 @@ def test_a_search_that_misses_is_paid_less_and_without_its_term_it_is_not():
 @pytest.mark.slow
 def test_a_search_with_both_typical_symptoms_hits_and_with_common_ones_it_may_not():
   """In the corpora of the config's size."""
-  world = clinic(diseases=6, typical=5, common=3, noise=2, corpora=100, held_out_share=0.2)
+  world = clinic(complaints=1, diseases=6, typical=5, common=3, noise=2, corpora=100, held_out_share=0.2)
   problems = world.sample(jax.random.key(0), 256, False)
 
   def hit(problem, places):
@@ -81,7 +81,7 @@ def test_a_search_with_both_typical_symptoms_hits_and_with_common_ones_it_may_no
     word = jnp.concatenate([jnp.asarray(world.encode('s')), signs, jnp.array([1])])
     return world.act(world.start(problem), word, jnp.int32(4), jax.random.key(0)).info['hit_rate']
 
-  own = problems['guidelines'][jnp.arange(256), problems['disease']]
+  own = problems['guidelines'][jnp.arange(256), problems['disease'][:, 0]]
   hits = jax.jit(jax.vmap(hit))
   common = problems['symptoms'][problems['symptoms'] >= 5].reshape(256, 2)
   assert hits(problems, own).min() == 1
