@@ -54,6 +54,26 @@ def test_what_is_told_of_an_episode(words, read, told):
   assert float(reply.reward) == told[0] and bool(reply.ended) == (words[-1][0] == '=')
 
 
+def test_a_patient_with_two_complaints_is_right_where_both_are():
+  world = clinic(complaints=2, diseases=3, typical=3, common=1, noise=1, corpora=20, held_out_share=0.3)
+  both = {'disease': jnp.array([1, 2]), 'symptoms': jnp.array([[0, 3, 2], [3, 1, 2]])}
+  start, act = world.start({**PROBLEM, **both, 'tries': jnp.array([[0, 2, 1]] * 2)}), jax.jit(world.act)
+
+  def told(*words):
+    state = start
+    for word in words:
+      action = jnp.pad(jnp.asarray(world.encode(word)), (0, 4 - len(word)), constant_values=1)
+      reply = act(state, action, jnp.int32(len(word) + 1), jax.random.key(0))
+      state = reply.state
+    return [float(reply.info[name]) for name in WEIGHTS]
+
+  assert told('sac', 'gB', 'scb', 'gC', '=BC') == [1, 1, 1, 1]
+  assert told('sac', 'gB', '=BC') == [1, 0.5, 0.5, 1]
+  assert told('sac', 'gB', '=BA') == [0, 0.5, 0.5, 1]
+  assert told('sac', 'scb', '=CB') == [0, 1, 0.5, 1]  # each names the other's disease
+  assert told('=B') == [0, 0, 0, 0]  # nothing ends
+
+
 def paid(episodes, **changes):
   infos = [played(words)[1].info for words in episodes]
   batch = {f'episode/{name}': jnp.stack([info[name] for info in infos]) for name in WEIGHTS}

@@ -2,9 +2,9 @@
 
 The prompt has the complaints of a patient, each of another disease, as some symptoms. Two of them are typical
 of it, and of no other are both; the rest are common ones, which anybody has. Which symptoms are common is the
-same everywhere, and has to be known. Which are typical of what is another matter in each corpus, and has to be
-looked up. A corpus has past cases of each disease, with its typical symptoms and common ones, and a guideline
-for each disease.
+same everywhere, and has to be known. Which are typical of what is another matter in each corpus, and has to
+be looked up. A corpus has past cases of each disease, with its typical symptoms and common ones, and a
+guideline for each disease.
 
 `s` and two symptoms search for similar cases, and show the diseases of the two that have most of both; `g`
 and a disease show its typical symptoms, and `=` names a disease for each complaint and ends the episode.
