@@ -4,10 +4,10 @@
 
 The world is `envs/worlds/clinic.py`: past cases and guidelines of a corpus, in which what is typical of a
 disease is looked up. An expert, who searches with any two of a patient's symptoms, is imitated a little, on
-the same few patients again and again. GRPO then learns from a weighted sum of four terms: turns are understood
-and diseases are named; searches have shown the right ones; what is named was shown by a search, and its
-guideline read; all is right. A patient has two diseases, each with a symptom that says nothing, and there is
-time for one search more than is needed. Corpora are held out whole.
+the same few patients again and again. GRPO then learns from a weighted sum of four terms: turns are
+understood and diseases are named; searches have shown the right ones; what is named was shown by a search,
+and its guideline read; all is right. A patient has two diseases, each with a symptom that says nothing, and
+there is time for one search more than is needed. Corpora are held out whole.
 
 In trials of one seed patients had one disease. It was right in 28 % of the episodes after imitation and soon
 taught by itself what to search for: with the term of retrieval and without it GRPO came to 60 and 70 %.
