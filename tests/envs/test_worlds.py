@@ -14,6 +14,7 @@ from rlx.envs.sorting import sorting
 from rlx.envs.turns import one_turn
 from rlx.envs.worlds.attempts import attempts
 from rlx.envs.worlds.casebook import casebook
+from rlx.envs.worlds.clinic import clinic
 from rlx.envs.worlds.counsel import counsel
 from rlx.envs.worlds.craft import craft
 from rlx.envs.worlds.desk import desk
@@ -60,6 +61,8 @@ WORLDS = {
         situations=3, replies=3, turns=2, one_rule=True, told=0.5, each=0.5, held_out_share=0.3),
     'casebook': lambda: casebook(
         parts=2, letters=3, replies=3, turns=2, one_rule=True, told=0.5, held_out_share=0.3),
+    'clinic': lambda: clinic(
+        complaints=2, diseases=3, typical=4, common=2, noise=1, corpora=40, held_out_share=0.3),
     'foreseen': lambda: foreseen(
         task=lambda: sokoban(size=3, num_walls=1, num_plans=2, held_out_share=0.2), action_tokens=1,
         bonus=0.5),
