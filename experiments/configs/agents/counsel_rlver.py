@@ -8,7 +8,11 @@ forgive one wrong reply in four; those they train with forgive half of them, non
 
 Paper: https://arxiv.org/abs/2507.03112 (with GRPO; that it thinks before it replies is left out)
 
-Result: not run yet.
+Result: it shows in part. Mean of the last 2 eval/held_out/mood after 100 train steps, median of 5 seeds
+(worst): 1 (0.9983), 'untrained' 0.5167 (0.3483), 'challenging' 1 (1), 'easy' 0.9933 (0.6417). Claimed, and
+got (95 % interval over seeds): above 0.7, got 1 (0.9989 to 1); above 'challenging', got 0 (-0.001113 to 0),
+the run fails it; above 'easy', got 0.01389 (0 to 0.2406), the seeds leave it open. 472 CPU-s on 2 cores of a
+CPU; `rlx reproduce agents/counsel_rlver`.
 """
 
 from ml_collections import ConfigDict
