@@ -9,14 +9,23 @@ understood and diseases are named; searches have shown the right ones; what is n
 and its guideline read; all is right. A patient has two diseases, each with a symptom that says nothing, and
 there is time for one search more than is needed. Corpora are held out whole.
 
-In trials of one seed patients had one disease. It was right in 28 % of the episodes after imitation and soon
-taught by itself what to search for: with the term of retrieval and without it GRPO came to 60 and 70 %.
+In trials of one seed patients had one disease. It was right in 19 % of the episodes after imitation, and a
+right diagnosis taught what to search for: with the term of retrieval and without it GRPO came to 60 and 70 %.
+With two diseases, 140 steps without the term ended at 25 % hits and no right diagnosis, and with every step
+of the structure there. The diagnosis alone, without the other terms as well, was not tried.
+
+What was run as the claim is too short for diagnoses: chance names both diseases in 3 % of the episodes, and
+no arm is much above. Searches already differ.
 
 Paper: https://arxiv.org/abs/2508.15746 (End-to-End Agentic RAG System Training for Traceable Diagnostic
 Reasoning). There the format is a gate and not a term, cases are matched by any number of symptoms, a search
 costs a little, and a third tool searches literature.
 
-Result: not run yet.
+Result: it shows in part. Mean of the last 2 eval/held_out/accuracy after 180 train steps, median of 5 seeds
+(worst): 0.05078 (0.01562), 'without retrieval' 0.03516 (0.01953). Claimed, and got (95 % interval over
+seeds): above 'without retrieval' by 0.03, got 0.002604 (-0.01953 to 0.02865), the run fails it; mean of the
+last 2 eval/held_out/hit_rate: above 'without retrieval' by 0.03, got 0.1296 (0.0957 to 0.2025). 386 CPU-s on
+2 cores of a CPU; `rlx reproduce search/clinic_dxsearch`.
 """
 
 from ml_collections import ConfigDict
@@ -63,7 +72,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """Beside the same terms without that of retrieval, and the diagnosis alone, on as many episodes."""
+  """Beside the same terms without that of retrieval, on as many episodes."""
   hits = mean('eval/held_out/hit_rate', last=2)
   without = 'without retrieval'
   return Claim(
@@ -72,11 +81,5 @@ def claim() -> Claim:
       reading=mean('eval/held_out/accuracy', last=2),
       asserts=(above(without, by=0.03), above(without, by=0.03, reading=hits)),
       controls=(Arm(without, {'reward.weights.hit_rate': 0.0}),),
-      beside=(
-          Arm(
-              'diagnosis alone',
-              {f'reward.weights.{name}': 0.0 for name in ('hit_rate', 'structure', 'format')},
-          ),
-      ),
-      minutes=7.0,
+      minutes=8.0,
   )
