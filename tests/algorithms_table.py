@@ -66,6 +66,7 @@ from rlx.algorithms.tlt import tlt
 from rlx.algorithms.tpo import tpo
 from rlx.algorithms.trees import rose, tempo, treepo
 from rlx.algorithms.turn_ppo import turn_ppo
+from rlx.algorithms.webrl import webrl
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as selection
 from rlx.engine.decoding import Decoding
@@ -509,4 +510,7 @@ ROWS = (
     Row('turn_ppo', lambda: turn_ppo(
         walks(), reward, WORLD_POLICY, WORLD_CRITIC, no_kl(), **clip, entropy_coef=0.0, value_coef=0.5,
         value_clip=0.2, discount=1.0, lambda_=0.95), model=WALKER, critic=True),
+    Row('webrl', lambda: webrl(
+        walks(), reward, WORLD_POLICY, WORLD_CRITIC, WORLD_POLICY, beta=0.1, lambda_=0.5, value_coef=0.5,
+        perplexity_min=1.0, perplexity_max=10.0), slow=('reference',), model=WALKER, critic=True),
 )

@@ -11,7 +11,7 @@ import pytest
 from rlx.envs import graphs, turns
 from rlx.envs.conformance import check_turn_task
 from rlx.envs.sorting import sorting
-from rlx.envs.turns import one_turn
+from rlx.envs.turns import fingerprint, one_turn
 from rlx.envs.worlds.attempts import attempts
 from rlx.envs.worlds.casebook import casebook
 from rlx.envs.worlds.clinic import clinic
@@ -24,6 +24,7 @@ from rlx.envs.worlds.knowledge import knowledge
 from rlx.envs.worlds.lane import lane
 from rlx.envs.worlds.library import library
 from rlx.envs.worlds.linked_pages import linked_pages
+from rlx.envs.worlds.logged import semi_online
 from rlx.envs.worlds.manners import manners
 from rlx.envs.worlds.noisy_web import noisy_web
 from rlx.envs.worlds.pages import pages
@@ -72,6 +73,11 @@ WORLDS = {
         early=0.5, bonus=2.0),
     'scenes': lambda: scenes(
         places=3, symbols=3, renamed=0.5, wasteful=0.5, cost=0.05, held_out_share=0.3),
+    'semi_online': lambda: dataclasses.replace(
+        semi_online(
+            task=lambda: desk(pages=2, values=2, goals=2, calls=1, cost=0.0, held_out_share=0.3),
+            most_turns=5, patches=1),
+        state_id=fingerprint),  # its own tells steps apart, and not what was patched
     'one_turn': lambda: one_turn(sorting(length=2, held_out_share=0.2)),
 }
 
