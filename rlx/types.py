@@ -111,6 +111,7 @@ class StatefulRollout:
 class OnTheHost(Protocol):
   """What of a rollout is Python, with processes and files of its own."""
 
+  seats: tuple[str, ...]  # of a table in Python, in the order of the column `seats`; () of a single speaker
   timings: Mapping[str, float]  # what the clock said of the rows that were drawn last
 
   def keep_in(self, folder: Any) -> None:

@@ -23,6 +23,7 @@ from rlx.advantages import segments, turns
 from rlx.engine.speaker import Critic, Speaker
 from rlx.metrics import describe_policy
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
+from rlx.unscored import scored_rows
 
 
 def webrl(
@@ -60,6 +61,7 @@ def webrl(
         'advantages': outcome_advantages(
             batch['rewards'], values, batch['turns'], batch['action_mask'], lambda_=lambda_
         ),
+        'outcomes': jnp.where(scored_rows(batch), batch['rewards'], 0),
         'reference_turns': segments.segment_sum(reference_logprobs, steps),
         'weights': reductions.token_mean(counts),  # at the first token of each turn
     }
@@ -72,7 +74,7 @@ def webrl(
     missed = jnp.square(beta * log_ratios - batch['advantages'])
     policy_loss = reductions.weighted_mean(missed, batch['weights'])
     said = value.apply(models['value'], batch)
-    outcomes = jnp.broadcast_to(batch['rewards'][:, None], said.shape)
+    outcomes = jnp.broadcast_to(batch['outcomes'][:, None], said.shape)
     value_loss = reductions.weighted_mean(
         optax.sigmoid_binary_cross_entropy(said, outcomes), batch['weights']
     )

@@ -185,6 +185,7 @@ class Table:
         num_slots=num_slots,
     )
     self._desk = Desk(box)
+    self.seats = ()
     self.timings: dict[str, float] = {}
     self._messages: list[str] = []
 

@@ -26,6 +26,8 @@ POPULATION = 'population'  # the axis of the members, by whose name they can exc
 class Program(Protocol):
   """The work of a stage; `frozen` are models that are in no state."""
 
+  seats: tuple[str, ...]  # of a table in Python; () where the task has the seats, if there are any
+
   def keep_in(self, folder: Path) -> None:
     """What has to be remembered on the host is kept in this folder."""
 
@@ -50,6 +52,8 @@ class Program(Protocol):
 
 class Compiled:
   """N train steps as one program, mapped over the members of a population."""
+
+  seats = ()  # those of the task, if it has any
 
   def __init__(self, train_step: Step, *, num_steps: int, population: int, samples: int):
     program = step.repeat(train_step, num_steps)
@@ -106,6 +110,7 @@ class Split:
       samples: rows for people.
     """
     self.reward = reward
+    self.seats = () if host is None else host.seats
     self._host = host
     self._pieces, self._num_steps, self._samples = pieces, num_steps, samples
 
@@ -179,7 +184,7 @@ class Streaming:
   """A program whose data are read before each dispatch, from where the rollout is in its data set."""
 
   def __init__(self, program: Program, task: Streamed, mesh: jax.sharding.Mesh):
-    self._program, self._task = program, task
+    self._program, self._task, self.seats = program, task, program.seats
     self._everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
 
   def keep_in(self, folder: Path) -> None:

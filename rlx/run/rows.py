@@ -26,11 +26,14 @@ def of_metrics(metrics: Mapping, population: int) -> list[dict[str, float]]:
   return [_one_row(without_rests(row), population) for row in rows]
 
 
-def read_batch(run: Run, batch: Batch, extra: Mapping[str, list]) -> list[dict]:
+def read_batch(run: Run, batch: Batch, extra: Mapping[str, list], seats: tuple[str, ...]) -> list[dict]:
   """Rows of a batch as text: prompt, completion, reward, advantage, every column named `area/what`, and what
   reward functions logged for the row. The completion of an episode is what was said in it, turn by turn; of
-  one with several seats it is what one of them, `seat`, read and said."""
+  one with several seats it is what one of them, `seat`, read and said; `seats` are those of a table in
+  Python, where the task does not have them."""
   batch = jax.tree.map(np.asarray, batch)
+  if 'seats' in batch:
+    seats = seats or as_table(run.task).seats
   rows = []
   for i, length in enumerate(batch['prompt_lengths']):
     tokens, valid, mask = (batch[name][i] for name in ('tokens', 'valid', 'action_mask'))
@@ -44,6 +47,6 @@ def read_batch(run: Run, batch: Batch, extra: Mapping[str, list]) -> list[dict]:
         'advantage': float(batch['advantages'][i][mask][0]) if 'advantages' in batch and mask.any() else 0.0,
     }
     row |= {name: float(x[i]) for name, x in batch.items() if '/' in name}
-    row |= {'seat': as_table(run.task).seats[batch['seats'][i]]} if 'seats' in batch else {}
+    row |= {'seat': seats[batch['seats'][i]]} if 'seats' in batch else {}
     rows.append(row | {name: values[i] for name, values in extra.items()})
   return rows

@@ -497,7 +497,7 @@ class _Session:
     batches = {f'train/{name}': batch for name, batch in rows.items()} if several else {'train': rows}
     return [
         {'split': split, **row} for split, batch in batches.items() if {'rewards', 'tokens'} <= set(batch)
-        for row in rows_of.read_batch(self.run, batch, extra)
+        for row in rows_of.read_batch(self.run, batch, extra, stage.program.seats)
     ]
 
   def _data(self, stage: Stage):
