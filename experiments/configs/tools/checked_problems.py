@@ -9,9 +9,9 @@ last answer, the checker for each verdict. With `:model=DIR,train=F,held_out=F` 
 
 Result: one seed, with the model and the problems of `tools/word_problems_grpo`. Of 64 held-out problems the
 solver had 3 right after 120 steps of SFT and none after 30 steps of GRPO, where alone it has a third right
-after SFT: solutions of one speaker are what it was shown, no table. 82 % of the checker's verdicts were right,
-then 88 %, most of them on wrong answers. 1.9 and 1.1 calls an episode, no table lost; 6 minutes on two cores
-that others shared. It shows that the pieces work together, and no gain.
+after SFT; perhaps because it was shown solutions of one speaker, and no table. 82 % of the checker's
+verdicts were right, then 88 %, most of them on wrong answers. 1.9 and 1.1 calls an episode, no table lost;
+on two cores that others shared. It shows that the pieces work together, and no gain.
 """
 
 from ml_collections import ConfigDict
