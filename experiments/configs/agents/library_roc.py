@@ -4,7 +4,10 @@
 
 Paper: https://arxiv.org/abs/2508.20722 (no KL, and more room above; its stages of length are left out)
 
-Result: not run yet.
+Result: it shows. Mean over the run of eval/sampled/understood after 100 train steps, median of 5 seeds
+(worst): 0.6338 (0.5512), 'GRPO' 0.5849 (0.4556). Claimed, and got (95 % interval over seeds): above 'GRPO',
+got 0.06089 (0.01118 to 0.08794); mean over the run of eval/sampled/accuracy: above 'GRPO' by -0.02, got
+-0.002388 (-0.0102 to 0.003038). 418 CPU-s on 2 cores of a CPU; `rlx reproduce agents/library_roc`.
 """
 
 from ml_collections import ConfigDict
