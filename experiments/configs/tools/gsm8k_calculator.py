@@ -8,7 +8,10 @@ and in SFT and GRPO alike a turn ends behind the `=` of a mark, where the calcul
 GSM8K's own files; without them problems in its form are made by rule. `rlx init-model` makes a `model`.
 Paper: https://arxiv.org/abs/2110.14168, whose data have the marks, and whose sampling has the calculator.
 
-Result: not run yet.
+Result: it shows. Final eval/held_out/right_marks after 210 train steps, median of 5 seeds (worst): 1 (1),
+'without the calculator' 0.06316 (0.01087). Claimed, and got (95 % interval over seeds): above 'without the
+calculator' by 0.2, got 0.947 (0.8546 to 0.9857); the median above 0.9, got 1 (1 to 1). 851 CPU-s on 2 cores
+of a CPU; `rlx reproduce tools/gsm8k_calculator`.
 """
 
 from ml_collections import ConfigDict
