@@ -267,8 +267,9 @@ def config_of(name: str, claim: Claim, arm: Arm) -> ConfigDict:
 
 
 def digest(name: str, claim: Claim, arm: Arm) -> str:
-  """Of all that decides what an arm runs: its config and its seeds."""
-  config = json.loads(config_of(name, claim, arm).to_json())
+  """Of all that decides what an arm runs: its config, wherever rlx stands on the disk, and its seeds."""
+  text = config_of(name, claim, arm).to_json().replace(str(Path(__file__).parent), 'experiments')
+  config = json.loads(text)
   return _hash([{**config, 'population': claim.seeds}, together(name, claim)])
 
 

@@ -1,5 +1,9 @@
 """Claims: what is read of a run, when an assertion shows, and what is refused."""
 
+import json
+from pathlib import Path
+
+from ml_collections import ConfigDict
 import numpy as np
 import pytest
 
@@ -122,3 +126,18 @@ def test_claims_of_the_tree_can_be_run():
   for name, claim in known.items():
     digests = [claims.digest(name, claim, arm) for arm in claim.arms]
     assert len(set(digests)) == len(digests), name
+
+
+def test_a_digest_does_not_say_where_rlx_stands(monkeypatch, tmp_path):
+  name = 'tools/gsm8k_calculator'  # its model is one of rlx's own files
+  claim = claims.of(name)
+  there = claims.digest(name, claim, claim.arms[0])
+  at_home, moved = str(Path(claims.__file__).parent), str(tmp_path / 'elsewhere')
+  config_of = claims.config_of
+  text = config_of(name, claim, claim.arms[0]).to_json()
+  assert at_home in text
+  elsewhere = ConfigDict(json.loads(text.replace(at_home, moved)))
+  monkeypatch.setattr(claims, 'config_of', lambda *arguments: elsewhere)
+  monkeypatch.setattr(claims, '__file__', f'{moved}/claims.py')
+  monkeypatch.setattr(claims, 'together', lambda *arguments: False)
+  assert claims.digest(name, claim, claim.arms[0]) == there
