@@ -6,8 +6,9 @@
 No desk is touched in training: `envs/worlds/logged.py` has its expert's episodes. Some are cloned, then GiGPO
 learns on all, in groups of one episode, which compares steps of the log by their discounted returns and
 episodes by their sums. Semi-online, two wrong actions of an episode are patched, and stay in the context as
-they were said. Offline, each row is one step behind what the expert did, as many actions a train step. The
-patches have no thoughts, of which this policy has none.
+they were said. Offline, each row is one step behind what the expert did, as many actions a train step as
+whole episodes have: semi-online there are fewer while episodes end early. The patches have no thoughts, of
+which this policy has none.
 
 Three scores are read every 20 steps: `held_out`, episodes at the desk itself, which are the online success;
 `semi`, stored episodes walked along without a patch, whose `reward` is the progress; and `stepwise`, the

@@ -43,7 +43,7 @@ def semi_online(*, task, most_turns: int, patches: int) -> TurnTask:
   def act(state, action: jax.Array, length: jax.Array, key: jax.Array) -> Reply:
     del key
     log, step = state['log'], jnp.minimum(state['step'], most_turns - 1)
-    right = _is_stored(log, step, action, length, inner.answer_columns)
+    right = _same(log['actions'][step], log['lengths'][step], action, length, inner.answer_columns)
     after = {'log': log, 'step': step + 1, 'wrong': state['wrong'] + ~right}
     ends = (after['wrong'] > patches) | (after['step'] >= log['turns'])
     whole = (after['step'] >= log['turns']) & (after['wrong'] == 0)
@@ -124,10 +124,6 @@ def _recorded(inner: TurnTask, problem: Batch, most_turns: int) -> dict[str, Any
       'actions': actions, 'lengths': lengths, 'seen': seen, 'seen_lengths': seen_lengths,
       'turns': there.sum(dtype=jnp.int32),
   }
-
-
-def _is_stored(log, step: jax.Array, action: jax.Array, length: jax.Array, columns: int) -> jax.Array:
-  return _same(log['actions'][step], log['lengths'][step], action, length, columns)
 
 
 def _same(stored: jax.Array, stored_length: jax.Array, action: jax.Array, length: jax.Array, columns: int):
