@@ -1,11 +1,12 @@
 """Munchausen DQN: soft Q-learning that is also paid for how sure it was of what it did.
 
     π̄ = softmax(Q̄ / τ)
-    y = r + α [τ log π̄(a | s)]_{l_0}^0 + γ (1 - terminated) Σ_a' π̄(a' | s') (Q̄(s', a') - τ log π̄(a' | s'))
+    y = r + α [τ log π̄(a | s)]_{l_0}^0 + γ (1 - terminated) V(s')
+    V(s') = Σ_a' π̄(a' | s') (Q̄(s', a') - τ log π̄(a' | s')) = τ log Σ_a' exp(Q̄(s', a') / τ)
 
-The sum is τ log Σ_a' exp(Q̄(s', a') / τ). The bonus, 0 for an action that was certain, widens the gap between the
-best action and the others. As τ falls to 0 with α = 0 it is DQN, with `dqn.max_target`. Changed from there: the
-target. Of rows that span several steps only the first action is paid.
+The bonus, 0 for an action that was certain, widens the gap between the best action and the others. As τ falls
+to 0 with α = 0 it is DQN, with `dqn.max_target`. Changed from there: the target. Of rows that span several
+steps only the first action is paid.
 
 Source: Vieillard et al., 2020, https://arxiv.org/abs/2007.14430, eq. 1; the clip l_0 is of section 3.
 """
@@ -40,7 +41,7 @@ def munchausen_dqn(
     ValueError: `tau` or `lowest` out of its range.
   """
   if tau <= 0 or lowest > 0:
-    raise ValueError(f'tau={tau}, lowest={lowest}: need a positive temperature and a bound that is not above 0')
+    raise ValueError(f'tau={tau}, lowest={lowest}: need tau above 0 and a lowest bonus that is not')
 
   def judge(models: Models, batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
     lagging = lambda name: policy.values(models['target'], batch[name])
