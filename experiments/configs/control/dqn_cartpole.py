@@ -4,8 +4,8 @@ Paper: Mnih et al., 2015, https://doi.org/10.1038/nature14236
 
     rlx --config=control/dqn_cartpole --workdir=runs/dqn_cartpole
 
-Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 250 of 500, the worst
-192 (`python -m rlx.experiments.control_table`).
+Result: after 100,000 steps of the environment the interquartile mean of ten seeds is 500 of 500, the worst
+464 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
