@@ -8,7 +8,7 @@ The bonus, 0 for an action that was certain, widens the gap between the best act
 to 0 with α = 0 it is DQN, with `dqn.max_target`. Changed from there: the target. Of rows that span several
 steps only the first action is paid.
 
-Source: Vieillard et al., 2020, https://arxiv.org/abs/2007.14430, the update of M-DQN with its clipped log-policy.
+Source: Vieillard et al., 2020, https://arxiv.org/abs/2007.14430, the update of M-DQN.
 """
 
 import jax
