@@ -161,6 +161,21 @@ def stateful(rollout: Rollout) -> StatefulRollout:
   return StatefulRollout(begin=lambda key: {}, draw=rollout, data=None, observe=keep_world)
 
 
+def redrawn(rollout: Rollout, wrap: Callable[[Rollout], Rollout], **changes) -> StatefulRollout:
+  """A rollout whose rows are others.
+
+  Args:
+    rollout: draws them.
+    wrap: takes what draws rows, and returns what draws in its place. Of a rollout on the host it is called
+      for what is traced in its place as well, so the new rows are had by functions of JAX.
+    changes: other fields of `StatefulRollout`.
+  """
+  inner = stateful(rollout)
+  if isinstance(inner, HostRollout):
+    changes['shapes'] = wrap(inner.shapes)
+  return dataclasses.replace(inner, draw=wrap(inner.draw), **changes)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Algorithm:
   """Pure functions: five, and `survey` for what is no sum over rows.

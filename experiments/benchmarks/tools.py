@@ -178,7 +178,7 @@ def sessions(tier: str) -> dict[str, Callable[[], None]]:
     assert run_python(program, stdin='', timeout_seconds=10.0, output_bytes=100, **limits).stdout == '42\n'
 
   def session(_) -> None:
-    with PythonSession(session_seconds=60.0, output_bytes=100, **limits) as one:
+    with PythonSession(shown=(), session_seconds=60.0, output_bytes=100, **limits) as one:
       assert one.run(program, timeout_seconds=10.0).text == '42\n'
 
   def every(function: Callable) -> None:

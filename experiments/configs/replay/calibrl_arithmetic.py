@@ -42,6 +42,6 @@ def claim() -> Claim:
       reading=mean('eval/held_out/accuracy', last=3),
       asserts=(above('imitated', reading=entropy), above('imitated', by=-0.03), above('λ = 0')),
       baseline=Arm('imitated', red_arithmetic.FIXED, config='replay/red_arithmetic:small'),
-      beside=(Arm('λ = 0', {'algorithm.guided_coef': 0.0}),),
+      controls=(Arm('λ = 0', {'algorithm.guided_coef': 0.0}),),
       minutes=6.0,
   )
