@@ -57,8 +57,8 @@ class Asked:
     words = self._question if len(text) % 2 else text
     found = search(words, files=self._files[which], field='text', results=2, folder=self._folder)
     if random.random() < self._fails:
-      return 'nothing was found'
-    passages = [line.partition(') ')[2] for line in found.splitlines()]
+      found = 'nothing was found'
+    passages = [line.partition(') ')[2] for line in found.splitlines() if line.startswith('(')]
     self._ranks.append([passage.split()[-1] == self._answer for passage in passages])
     self._right_index += which == 0
     self._read = passages[0] if passages else ''
