@@ -4,7 +4,7 @@ A turn is void where the world did not understand it (`understood`): it holds ne
 answer. What is dropped here was sampled, and paid for; the masks are in `controllers/schedules.py`.
 """
 
-import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from rlx.advantages import turns as turn_advantages
 from rlx.controllers import schedules
 from rlx.errors import ConfigError, at_least
 from rlx.rollout.select import first_rows
-from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, redrawn, stateful
+from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, redrawn
 
 
 def without_void_turns(rollout: Rollout) -> StatefulRollout:
@@ -29,16 +29,11 @@ def without_void_turns(rollout: Rollout) -> StatefulRollout:
   Source: SimpleTIR, https://arxiv.org/abs/2509.02479.
   """
 
-  def without(drawn: Rollout) -> Rollout:
-    def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
-      batch, world = drawn(models, world, key)
-      keep = schedules.without_void_turns(*fruitful_turns(batch))
-      scored = keep & batch['scored'] if 'scored' in batch else keep
-      return {**batch, 'scored': scored, 'turns/void': (~keep).astype(jnp.float32)}, world
+  def without(batch: Batch) -> Batch:
+    keep = schedules.without_void_turns(*fruitful_turns(batch))
+    return {**_scored_where(keep, batch), 'turns/void': (~keep).astype(jnp.float32)}
 
-    return draw
-
-  return redrawn(rollout, without)
+  return _of_the_same_rows(rollout, without)
 
 
 def only_successes(rollout: Rollout, *, success: float) -> StatefulRollout:
@@ -51,15 +46,12 @@ def only_successes(rollout: Rollout, *, success: float) -> StatefulRollout:
     A `rollout` function; `turns/kept` [B] is 1 for the rows that count.
   Source: filtered behaviour cloning, as in TTI, https://arxiv.org/abs/2506.07976.
   """
-  inner = stateful(rollout)
 
-  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
-    batch, world = inner(models, world, key)
+  def succeeded(batch: Batch) -> Batch:
     keep = batch['rewards'] >= success
-    scored = keep & batch['scored'] if 'scored' in batch else keep
-    return {**batch, 'scored': scored, 'turns/kept': keep.astype(jnp.float32)}, world
+    return {**_scored_where(keep, batch), 'turns/kept': keep.astype(jnp.float32)}
 
-  return dataclasses.replace(inner, draw=draw)
+  return _of_the_same_rows(rollout, succeeded)
 
 
 def resampled_on_correct(
@@ -111,6 +103,21 @@ def resampled_on_correct(
     return draw
 
   return redrawn(rollout, resampled)
+
+
+def _of_the_same_rows(rollout: Rollout, change: Callable[[Batch], Batch]) -> StatefulRollout:
+  def changed(drawn: Rollout) -> Rollout:
+    def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+      batch, world = drawn(models, world, key)
+      return change(batch), world
+
+    return draw
+
+  return redrawn(rollout, changed)
+
+
+def _scored_where(keep: jax.Array, batch: Batch) -> Batch:
+  return {**batch, 'scored': keep & batch['scored'] if 'scored' in batch else keep}
 
 
 def fruitful_turns(batch: Batch) -> tuple[jax.Array, jax.Array]:
