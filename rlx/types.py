@@ -171,9 +171,19 @@ def redrawn(rollout: Rollout, wrap: Callable[[Rollout], Rollout], **changes) -> 
     changes: other fields of `StatefulRollout`.
   """
   inner = stateful(rollout)
-  if isinstance(inner, HostRollout):
-    changes['shapes'] = wrap(inner.shapes)
-  return dataclasses.replace(inner, draw=wrap(inner.draw), **changes)
+  if not isinstance(inner, HostRollout):
+    return dataclasses.replace(inner, draw=wrap(inner.draw), **changes)
+
+  def of_jax(drawn: Rollout) -> Rollout:  # what is on the host makes arrays of NumPy
+    def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+      batch, world = drawn(models, world, key)
+      return jax.tree.map(jnp.asarray, batch), world
+
+    return draw
+
+  return dataclasses.replace(
+      inner, draw=wrap(of_jax(inner.draw)), shapes=wrap(of_jax(inner.shapes)), **changes
+  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

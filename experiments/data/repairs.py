@@ -160,7 +160,7 @@ def main() -> None:
   for problem in problems:
     rows += repairs(problem, rng, most=arguments.most, limits=limits)
   arguments.output.write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows))
-  used = len({row['entry_point'] for row in rows})
+  used = len({row['prompt'] for row in rows})
   print(f'{len(rows)} programs of {used} of {len(problems)} problems: {arguments.output}')
   if arguments.play and rows:
     began = time.monotonic()

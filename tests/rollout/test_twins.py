@@ -7,13 +7,12 @@ config; the world is `plain_twins.Asked`, in which the search that rlx has (tant
 import importlib
 import json
 
-import jax
 from ml_collections import ConfigDict
 import numpy as np
 import pytest
 
 from rlx.experiments.configs.tools import checked_problems, word_problems_grpo
-from tests.whole_runs import numbers, run_in
+from tests.whole_runs import run_in
 
 pytest.importorskip('tantivy')
 THINGS = ('pen', 'book', 'lamp', 'rope', 'drum', 'kite', 'boat', 'coat', 'ring', 'vase', 'harp', 'sofa')
@@ -77,8 +76,8 @@ def asks(config, files):
 def ran(config, folder):
   """The rows of metrics."""
   metrics, state, _ = run_in(config, folder)
-  rows = [json.loads(line) for line in metrics.decode().splitlines()]
-  assert all(np.isfinite(row['loss/total']) for row in rows)
+  rows = [row for row in map(json.loads, metrics.decode().splitlines()) if 'loss/total' in row]
+  assert len(rows) == 2 and all(np.isfinite(row['loss/total']) for row in rows)
   return rows, state
 
 
@@ -98,8 +97,8 @@ def test_grpo_learns_from_what_a_real_search_found(files, tmp_path, name, pays, 
   weights = own(name).reward.weights.to_dict() if pays == 'reward.weights' else pays
   config, _ = on_the_host(files, name, sections(files, pays=weights, **more))
   rows, _ = ran(config, tmp_path)
-  calls = [json.loads(line) for path in (tmp_path / 'calls').rglob('*.jsonl') for line in path.open()]
-  assert calls and all(row['tools/calls'] > 0.5 for row in rows)
+  records = [path.read_text() for path in (tmp_path / 'calls').rglob('*.jsonl')]
+  assert len(records) == 2 and all(records) and all(row['tools/calls'] > 0.5 for row in rows)
   assert any(row['reward/std'] > 0 for row in rows) and not any(row['tools/failed_raised'] for row in rows)
 
 
@@ -150,6 +149,4 @@ def test_a_planner_searches_for_a_reader_that_is_frozen(files, tmp_path):
   config.log.update(steps_per_dispatch=1, headline='loss/total')
   config.decoding.update(stop=())
   _, state = ran(config, tmp_path)
-  learnt, frozen = (numbers(state).params['policy'], numbers(state).slow['reader'])
-  leaves = [jax.tree.leaves(x) for x in (learnt, frozen)]
-  assert any((one != other).any() for one, other in zip(*leaves, strict=True))
+  assert {*state.params} == {'policy'} and not state.slow, 'the reader is in no state: nothing changes it'
