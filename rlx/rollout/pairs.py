@@ -14,7 +14,18 @@ from rlx.losses.comparisons import both, sides
 from rlx.rewards.host import check_compiles
 from rlx.rewards.of_learners import best_and_worst
 from rlx.rollout.prompts import check_solutions
-from rlx.types import Annotate, Batch, Key, Models, Rollout, StatefulRollout, World, keep_world, stateful
+from rlx.types import (
+  Annotate,
+  Batch,
+  Key,
+  Models,
+  Rollout,
+  StatefulRollout,
+  World,
+  keep_world,
+  redrawn,
+  stateful,
+)
 
 
 def comparisons(task: Dataset, policy: Speaker, *, batch_size: int) -> StatefulRollout:
@@ -135,11 +146,13 @@ def paired(rollout: Rollout, reward: Annotate) -> StatefulRollout:
     reward: scores its rows, a section of its own or that of the run; it has to compile.
   """
   check_compiles(reward)
-  inner = stateful(rollout)
 
-  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
-    draw_key, reward_key = jax.random.split(key)
-    batch, world = inner(models, world, draw_key)
-    return best_and_worst(reward(models, batch, reward_key)), world
+  def in_pairs(drawn: Rollout) -> Rollout:
+    def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+      draw_key, reward_key = jax.random.split(key)
+      batch, world = drawn(models, world, draw_key)
+      return best_and_worst(reward(models, batch, reward_key)), world
 
-  return dataclasses.replace(inner, draw=draw, observe=keep_world)
+    return draw
+
+  return redrawn(rollout, in_pairs, observe=keep_world)
