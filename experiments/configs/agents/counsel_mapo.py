@@ -20,7 +20,7 @@ TURNS = {'turn_tokens': 2, 'max_turns': 12}  # a letter and the end token
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing), `small` (a minute or two)."""
   parse_arg(arg, smoke=False, small=False)
-  config = rooms_grpo.get_config(arg, steps=100)
+  config = rooms_grpo.get_config(arg, steps=200)
   config.task = config.sft.task = {
       'name': 'counsel',
       'moods': 6,
@@ -29,8 +29,6 @@ def get_config(arg: str = '') -> ConfigDict:
       'patience': 0.5,  # a wrong reply is forgiven as often
       'held_out_share': 0.1,
   }
-  config.models.policy.update(width=32, mlp_size=64)  # 20 thousand parameters
-  config.optimizer.learning_rate = 2e-3
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 64
   config.algorithm = {
       'name': 'mapo',
@@ -52,5 +50,5 @@ def claim() -> Claim:
       reading=mean('eval/held_out/accuracy', last=3),
       asserts=(above('groups alone'),),
       baseline=Arm('groups alone', {'algorithm.batch_weight': 0.0}),
-      minutes=20.0,
+      minutes=8.0,
   )

@@ -36,7 +36,9 @@ def get_config(arg: str = '') -> ConfigDict:
       'held_out_share': 0.2,
   }
   config.models = ConfigDict({
-      'answerer': {**config.models.policy.to_dict(), 'context_length': 20},
+      'answerer': {  # 20 thousand parameters
+          **config.models.policy.to_dict(), 'width': 32, 'mlp_size': 64, 'context_length': 20
+      },
       'reranker': {'name': 'retriever', 'width': 16, 'hidden': (64,), 'size': 32},
   })
   config.trained = ('reranker',)
