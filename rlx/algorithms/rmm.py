@@ -1,6 +1,7 @@
 """RMM: a reranker of memories learns by REINFORCE from which of them the answer cites.
 
-    L = -mean over questions of  Σ_j (r_j - b) log π(m_j | q, m_1 .. m_{j-1}),   r_j = 1 if m_j is cited, else -1
+    L = -mean over questions of  Σ_j (r_j - b) log π(m_j | q, m_1 .. m_{j-1})
+    r_j = 1 if m_j is cited, else -1
 
 π draws entries without replacement: it is the softmax of the reranker's scores over those that are not drawn
 yet. b is the mean of r over the batch. Nobody says which memory was needed, nor whether the answer is right.

@@ -6,8 +6,8 @@ another letter than in the memories, the same for all users: words in common do 
 values that were said of a topic the newest holds.
 
 The three tasks differ in what an entry of the bank is. `by_topic` reflects on what was said: an entry is a
-topic with what holds of it now, as a summary would have it that is written behind each session and merged with
-what was there. `by_turn` keeps each thing that was said, and `by_session` each session whole.
+topic with what holds of it now, as a summary would have it that is written behind each session and merged
+with what was there. `by_turn` keeps each thing that was said, and `by_session` each session whole.
 """
 
 from collections.abc import Callable

@@ -52,13 +52,13 @@ def recalled(
 
   def read(answer):
     metrics, told = answer
-    lines = zip(*(np.asarray(told[name]) for name in ('prompts', 'completions', 'values', 'right')), strict=True)
+    columns = (np.asarray(told[name]) for name in ('prompts', 'completions', 'values', 'right'))
     return {name: float(x) for name, x in metrics.items()}, [
         {
             'prompt': task.decode(prompt), 'completion': task.decode(completion),
             'solution': task.decode([value]), 'correct': bool(right),
         }
-        for prompt, completion, value, right in lines
+        for prompt, completion, value, right in zip(*columns, strict=True)
     ]
 
   return Evaluation(ask=ask, read=read)

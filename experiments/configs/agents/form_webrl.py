@@ -1,4 +1,4 @@
-"""WebRL on forms: tasks come from failures, a model says what succeeded, and a KL and a replay hold the policy.
+"""WebRL on forms: tasks come from failures, a model says what succeeded, KL and replay hold the policy.
 
     rlx --config=agents/form_webrl --workdir=runs/webrl
 
@@ -24,7 +24,7 @@ from rlx.experiments.configs.quickstart import arithmetic
 SIZE = {'fields': 4, 'values': 4, 'pages': 1, 'site': 0}
 FRESH, LABELLED, EASY, HARD = (0.7, 0.2, 0.1), (1.0, 1.0, 1.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)  # by goals
 TURNS = {'turn_tokens': 1, 'max_turns': 7}  # two for each goal and one to hand in
-DRILLED, JUDGED, STEPS, PHASE = 60, 100, 100, 20  # train steps
+DRILLED, JUDGED, STEPS, PHASE = 50, 120, 120, 20  # train steps
 SEATS = {'planner': 'policy'}
 
 
@@ -44,10 +44,10 @@ def get_config(arg: str = '') -> ConfigDict:
   config.slow = {'reference': 'policy', 'judge': 'judge'}
   config.decoding.max_tokens = 16  # said and read
   config.updates.microbatches = 1
-  config.optimizer.update(learning_rate=1e-3, decay_steps=0)
+  config.optimizer.update(learning_rate=3e-3, decay_steps=0)
   stage = {
       'stop': ConfigDict(), 'decoding': config.decoding.to_dict(), 'updates': config.updates.to_dict(),
-      'optimizer': {**config.optimizer, 'learning_rate': 3e-3},
+      'optimizer': config.optimizer.to_dict(),
   }
   config.stages = ('drill', 'label', 'main')
   config.drill = {
