@@ -24,7 +24,7 @@ from rlx.experiments.configs.quickstart import arithmetic
 SIZE = {'fields': 4, 'values': 4, 'pages': 1, 'site': 0}
 FRESH, LABELLED, EASY, HARD = (0.7, 0.2, 0.1), (1.0, 1.0, 1.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)  # by goals
 TURNS = {'turn_tokens': 1, 'max_turns': 7}  # two for each goal and one to hand in
-DRILLED, JUDGED, STEPS, PHASE = 50, 120, 120, 20  # train steps
+DRILLED, JUDGED, STEPS, PHASE = 50, 100, 100, 20  # train steps
 SEATS = {'planner': 'policy'}
 
 
@@ -61,16 +61,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'rollout': {
           'name': 'pairs.verdicts', 'reward': {'name': 'of_world'}, 'success': 0.5,
           'rollout': {
-              'name': 'seats.episodes', 'names': SEATS, 'episodes': 128, 'group_size': 1,
+              'name': 'seats.episodes', 'names': SEATS, 'episodes': 64, 'group_size': 1,
               'learnt': ('planner',), **horizon,
           },
       },
       'algorithm': {'name': 'pointwise'},
   }
   config.rollout = {
-      'name': 'reuse.with_past', 'past_steps': 1, 'batch_size': 256,
+      'name': 'reuse.with_past', 'past_steps': 1, 'batch_size': 128,
       'rollout': {
-          'name': 'evolved.from_failures', 'names': SEATS, 'episodes': 128, 'group_size': 4,
+          'name': 'evolved.from_failures', 'names': SEATS, 'episodes': 64, 'group_size': 4,
           'learnt': ('planner',), 'share': 0.5, 'size': 64, 'at_most': 0.5, **horizon,
       },
   }
@@ -88,7 +88,7 @@ def get_config(arg: str = '') -> ConfigDict:
           'perplexity_max': 2.0,
       },
   }
-  exam = {'name': 'seats.episodes', 'names': SEATS, 'every': 20, 'problems': 256, **TURNS}
+  exam = {'name': 'seats.episodes', 'names': SEATS, 'every': 20, 'problems': 128, **TURNS}
   config.evals = {
       'easy': {**exam, 'task': site(EASY)},
       'hard': {**exam, 'task': site(HARD)},
