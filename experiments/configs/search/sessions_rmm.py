@@ -6,10 +6,17 @@ The world is `envs/sessions.py`. A small decoder first learns to answer from ent
 (`write`), and is frozen. The reranker reads a question and each entry apart, takes two, and is paid for each
 that the answer cites. Nobody tells it which entry is needed: `recall` and `accuracy` are the evaluation's
 alone. What a topic comes to is merged by the world's rule, where a language model writes it there.
+Of a topic three things are said on average, so that entries by turn are both fragments and old news, and of
+sessions two are three times as much to read. One seed with an answerer of four times the parameters was
+looked at before; nothing was changed but that.
 
 Paper: https://arxiv.org/abs/2503.08026
 
-Result: not run yet.
+Result: it shows. Mean of the last 3 eval/held_out/recall after 400 train steps, median of 5 seeds (worst): 1
+(0.9993), 'an answerer that has learnt nothing' 0.3517 (0.2623), 'a fixed reranker' 0.324 (0.211), 'by turn'
+0.3873 (0.358), 'by session' 0.661 (0.331). Claimed, and got (95 % interval over seeds): above 0.8, got 1
+(0.9996 to 1); mean of the last 3 eval/held_out/accuracy: above 'by turn' by 0.1, got 0.5678 (0.5467 to
+0.5972). 300 CPU-s on 1 cores of a CPU; `rlx reproduce search/sessions_rmm`.
 """
 
 from ml_collections import ConfigDict
