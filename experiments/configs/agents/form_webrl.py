@@ -44,10 +44,10 @@ def get_config(arg: str = '') -> ConfigDict:
   config.slow = {'reference': 'policy', 'judge': 'judge'}
   config.decoding.max_tokens = 16  # said and read
   config.updates.microbatches = 1
-  config.optimizer.update(learning_rate=3e-3, decay_steps=0)
+  config.optimizer.update(learning_rate=2e-3, decay_steps=0)
   stage = {
       'stop': ConfigDict(), 'decoding': config.decoding.to_dict(), 'updates': config.updates.to_dict(),
-      'optimizer': config.optimizer.to_dict(),
+      'optimizer': {**config.optimizer, 'learning_rate': 3e-3},
   }
   config.stages = ('drill', 'label', 'main')
   config.drill = {
