@@ -24,7 +24,7 @@ from rlx.experiments.configs.quickstart import arithmetic
 SIZE = {'fields': 4, 'values': 4, 'pages': 1, 'site': 0}
 FRESH, LABELLED, EASY, HARD = (0.7, 0.2, 0.1), (1.0, 1.0, 1.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)  # by goals
 TURNS = {'turn_tokens': 1, 'max_turns': 7}  # two for each goal and one to hand in
-DRILLED, JUDGED, STEPS, PHASE = 50, 100, 100, 20  # train steps
+DRILLED, JUDGED, STEPS, PHASE = 40, 100, 100, 20  # train steps
 SEATS = {'planner': 'policy'}
 
 
