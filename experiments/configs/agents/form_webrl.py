@@ -13,8 +13,8 @@ Paper: https://arxiv.org/abs/2411.02337. There a language model writes the tasks
 those that cannot be done or are done already; here the world makes none that cannot be done.
 
 One seed was looked at before, with twice the episodes, 60 steps of the drill and a rate of 1e-3: tasks went
-from 1.4 goals to 2.2 at once and stayed there, easy ones from .92 to .98 and hard ones from .20 to .24. Then the
-drill was cut, the rate doubled and the batch halved, for the time that it took.
+from 1.4 goals to 2.2 at once and stayed there, easy ones from .92 to .98 and hard ones from .20 to .24. Then
+the drill was cut, the rate doubled and the batch halved, for the time that it took.
 
 Result: not run yet.
 """
