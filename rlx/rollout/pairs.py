@@ -1,5 +1,6 @@
 """Comparisons: pairs of answers to the same problem, two rows behind one another, the better one first."""
 
+from collections.abc import Callable
 import dataclasses
 
 import jax
@@ -145,14 +146,30 @@ def paired(rollout: Rollout, reward: Annotate) -> StatefulRollout:
     rollout: a section of its own; what it remembers of its rows, it does not learn here.
     reward: scores its rows, a section of its own or that of the run; it has to compile.
   """
+  return _scored(rollout, reward, best_and_worst)
+
+
+def verdicts(rollout: Rollout, reward: Annotate, *, success: float) -> StatefulRollout:
+  """All rows of a rollout, each with the verdict whether it is a success: what `pointwise` learns from.
+
+  Args:
+    rollout: as for `paired`.
+    reward: as for `paired`.
+    success: a row with at least this reward is one.
+  """
+  return _scored(rollout, reward, lambda batch: {**batch, 'preferred': batch['rewards'] >= success})
+
+
+def _scored(rollout: Rollout, reward: Annotate, made: Callable[[Batch], Batch]) -> StatefulRollout:
+  """What is made of the rows of a rollout with their rewards; arguments as for `paired`."""
   check_compiles(reward)
 
-  def in_pairs(drawn: Rollout) -> Rollout:
+  def scored(drawn: Rollout) -> Rollout:
     def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
       draw_key, reward_key = jax.random.split(key)
       batch, world = drawn(models, world, draw_key)
-      return best_and_worst(reward(models, batch, reward_key)), world
+      return made(reward(models, batch, reward_key)), world
 
     return draw
 
-  return redrawn(rollout, in_pairs, observe=keep_world)
+  return redrawn(rollout, scored, observe=keep_world)
