@@ -7,7 +7,7 @@ from rlx.engine import sample as engine
 from rlx.engine.speaker import Speaker
 from rlx.envs import text
 from rlx.envs.text import StepTask
-from rlx.errors import at_least, between
+from rlx.errors import at_least
 from rlx.losses.comparisons import both, sides
 from rlx.rewards import spoken_steps
 from rlx.rewards.of_learners import best_and_worst
@@ -16,47 +16,30 @@ from rlx.rollout.prompts import check_chance, check_groups, columns_of
 from rlx.types import Batch, Key, Models, Rows, StatefulRollout, World
 
 
-def slipped(task: StepTask, policy: Speaker, *, batch_size: int, slips: float) -> StatefulRollout:
-  """Solutions with slips, and the verdicts that belong to them: what a judge is shown before it judges.
-
-  Each digit of a solution is another one with the chance `slips`; steps are graded as they are said.
+def taught(task: StepTask, policy: Speaker, *, batch_size: int) -> StatefulRollout:
+  """Samples of the policy, with the verdicts that the task's grades come to: what a judge is shown at first.
 
   Args:
     task: where problems and grades come from.
-    policy: the judge, which learns; a verdict has to fit into what it may say.
+    policy: `models['policy']`, what is judged; what learns from the rows is the stage's own matter.
     batch_size: rows B of the batch.
-    slips: in [0, 1].
-  Raises:
-    ValueError: a number out of its range, or verdicts are longer than the actions that are scored.
   """
   at_least(1, batch_size=batch_size)
-  between(0, 1, slips=slips)
-  if task.max_steps + 1 > policy.decoding.max_tokens:
-    raise ValueError(
-        f'verdicts take up to {task.max_steps + 1} tokens, but decoding.max_tokens='
-        f'{policy.decoding.max_tokens} are scored; raise it'
-    )
 
   def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
-    del models
-    problem_key, slip_key = jax.random.split(key)
-    problems, world = task.draw(world, problem_key, batch_size)
-    said = with_slips(task, problems['solutions'], slip_key, slips=slips)
-    rows = text.demonstrations({**problems, 'solutions': said})
-    right = task.grade_steps(problems, said)
-    return judged_rows(task, rows, right, task.count_steps(said)), world
+    problems, rows, said, world = _sampled(task, policy, models, world, key, batch_size)
+    return judged_rows(task, rows, task.grade_steps(problems, said), task.count_steps(said)), world
 
   return StatefulRollout(begin=task.begin, draw=draw, data=task.data)
 
 
-def with_slips(task: StepTask, solutions: jax.Array, key: Key, *, slips: float) -> jax.Array:
-  """Solutions [N, C] of which each digit is another digit with the chance `slips`."""
-  digits = text.characters(''.join(c for c in task.alphabet if c.isdigit()), task.alphabet)  # consecutive
-  where_key, by_key = jax.random.split(key)
-  by = jax.random.randint(by_key, solutions.shape, 1, len(digits))
-  other = digits[0] + (solutions - digits[0] + by) % len(digits)
-  slip = jnp.isin(solutions, digits) & jax.random.bernoulli(where_key, slips, solutions.shape)
-  return jnp.where(slip, other, solutions).astype(jnp.int32)
+def _sampled(task, policy, models, world, key, num):
+  """Fresh problems with a sample of each."""
+  problem_key, sample_key = jax.random.split(key)
+  problems, world = task.draw(world, problem_key, num)
+  prompts, lengths = problems['prompts'], problems['prompt_lengths']
+  rows = policy.sample(models['policy'], prompts, lengths, sample_key, group_size=1)
+  return problems, rows, engine.completions_of(rows, policy.decoding), world
 
 
 def judged_rows(task: StepTask, batch: Batch, right: jax.Array, counts: jax.Array) -> Batch:
@@ -85,12 +68,8 @@ def by_majority(
   at_least(1, batch_size=batch_size, votes=votes)
 
   def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
-    problem_key, sample_key, verdict_key = jax.random.split(key, 3)
-    problems, world = task.draw(world, problem_key, batch_size)
-    rows = policy.sample(
-        models['policy'], problems['prompts'], problems['prompt_lengths'], sample_key, group_size=1
-    )
-    completions = engine.completions_of(rows, policy.decoding)
+    sample_key, verdict_key = jax.random.split(key)
+    _, rows, completions, world = _sampled(task, policy, models, world, sample_key, batch_size)
     found = spoken_steps.verdicts(
         task, verifier, models['verifier'], rows, completions, verdict_key, votes=votes
     )

@@ -5,7 +5,7 @@
     rlx --config=preferences/chain_spark:reward=open --workdir=runs/open      # the judge pays, without a guard
 
 Sums modulo seven, said step by step (`envs/chain.py`). The policy is shown solutions until a part of its own
-are right (`sft`). A verifier, a copy of it, is shown a few solutions with slips and the verdicts on their
+are right (`sft`). A verifier, a copy of it, is shown for a while what the policy says with the grades of its
 steps (`verifying`); its samples err. What the policy says then is labelled by the majority of eight of the
 verifier's verdicts, step by step, and a judge learns these labels (`judging`): no reference, no answer. In
 the main stage the policy learns by GRPO from the share of its steps that the judge calls right. Who says
@@ -56,7 +56,7 @@ def get_config(arg: str = '') -> ConfigDict:
   shown = config.sft.to_dict()
   config.verifying = {
       **shown, 'steps': VERIFYING, 'trained': ('verifier',), 'slow': {'policy': 'policy'},
-      'rollout': {'name': 'slipped', 'names': {'policy': 'verifier'}, 'batch_size': 64, 'slips': 0.15},
+      'rollout': {'name': 'spoken_steps.taught', 'batch_size': 64},
       'algorithm': {'name': 'sft', 'names': {'policy': 'verifier'}},
   }
   config.judging = {

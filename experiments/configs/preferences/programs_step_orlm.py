@@ -4,8 +4,7 @@
 
 A linear program is solved by two corners, what each is worth, and the larger value
 (`envs/linear_programs.py`); a solver knows the optimum, and nothing of the steps. The policy is shown
-solutions (`sft`), the judge, a copy of it, solutions with slips and the verdicts on their steps
-(`schooled`). Then both learn side by side by weighted DPO: the policy from its best and worst solution of a
+solutions (`sft`), the judge, a copy of it, what the policy says with the grades of its steps (`schooled`). Then both learn side by side by weighted DPO: the policy from its best and worst solution of a
 program, by the solver and by the judge, and the judge from its best and worst verdict on a solution, by the
 solver and by its own vote (`rollout.spoken_steps.dual_feedback`). Nothing reads the grades of steps then; the
 judge is examined on what the policy said before (`beginner`), so that its task stays the same.
@@ -22,7 +21,7 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, Reading, above, final, reaches, rise
 from rlx.experiments.configs.quickstart import arithmetic
 
-SHOWN, SCHOOLED, STEPS = 400, 200, 150
+SHOWN, SCHOOLED, STEPS = 300, 200, 150
 ROUNDS = 3  # evaluations of the last stage
 
 
@@ -42,7 +41,7 @@ def get_config(arg: str = '') -> ConfigDict:
   schooled = config.sft.to_dict()
   config.schooled = {
       **schooled, 'steps': SCHOOLED, 'trained': ('judge',), 'slow': {'policy': 'policy'},
-      'rollout': {'name': 'slipped', 'names': {'policy': 'judge'}, 'batch_size': 64, 'slips': 0.1},
+      'rollout': {'name': 'spoken_steps.taught', 'batch_size': 64},
       'algorithm': {'name': 'sft', 'names': {'policy': 'judge'}},
   }
   config.schooled.task = config.task
