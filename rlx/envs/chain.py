@@ -86,7 +86,7 @@ def chain(*, modulus: int, min_steps: int, max_steps: int, checks: int, held_out
     """[N] whether there is nothing but, from the end, a digit, the marker, and separators and digits."""
     place, is_digit = place_of(completions), jnp.isin(completions, digits)
     separator, marker = text.characters(SEPARATOR + MARKER, alphabet)
-    wanted = jnp.where(place % 2 == 1, completions == separator, is_digit)
+    wanted = jnp.where((place % 2 == 1) & (place < -1), completions == separator, is_digit)
     wanted = jnp.where(place == -2, completions == marker, wanted)
     return jnp.all(wanted | (place >= 0), axis=1) & (place[:, 0] <= -2) & (place[:, 0] % 2 == 0)
 

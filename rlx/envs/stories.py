@@ -84,7 +84,7 @@ def stories(
     index = text.draw_indices(
         index_key, num, num_problems=events**3, held_out=held_out, held_out_share=held_out_share
     )
-    opening = index[:, None] // jnp.array([events**2, events, 1]) % events
+    opening = index[:, None] // jnp.array([[events**2, events, 1]]) % events
 
     def tell(event, key):
       event = jax.random.categorical(key, log_told[event])
