@@ -10,7 +10,10 @@ import sys
 from datasets import Dataset
 import torch
 from transformers import (
-    AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, TrainerCallback,
+  AutoModelForCausalLM,
+  AutoModelForSequenceClassification,
+  AutoTokenizer,
+  TrainerCallback,
 )
 from transformers_side import Clock  # beside this file
 from trl import DPOConfig, DPOTrainer, RewardConfig, RewardTrainer

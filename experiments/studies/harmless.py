@@ -36,21 +36,22 @@ ANSWER, QUESTION = '\n\nAssistant:', '\n\nHuman:'
 LONGEST = {'prompt': 300, 'answer': 400}  # characters
 SEEDS = 3  # of reward models
 SIZES = dict(vocab_size=768, layers=2, width=96, heads=4, kv_heads=2, mlp_size=256, context_length=384)
-STEPS = {'pretrained': 500, 'reward': 150, 'dpo': 100, 'kto': 100, 'ppo': 40}
+STEPS = {'pretrained': 300, 'reward': 100, 'dpo': 60, 'kto': 60, 'ppo': 24}
 
 
 def main(argv: list[str] | None = None) -> None:
   """Runs what is missing, and writes the page."""
-  arguments = _parser().parse_args(argv)
+  arguments, began = _parser().parse_args(argv), time.monotonic()
   folder = Path(arguments.folder)
   steps = {name: max(4, round(num * arguments.scale)) for name, num in STEPS.items()}
   files, counts = prepare(Path(arguments.pairs), folder)
   base = folder / 'base'
   if not base.exists():
     init_model([files['texts']], base, family='llama', chat_template='none', seed=0, dtype='float32', **SIZES)
+  rows = {'rollout.batch_size': 32, 'score.packed_columns': SIZES['context_length']}
   runs = {'pretrained': Run(
       'llm/sft', {'model': base, 'train': files['texts'], 'held_out': files['texts_held_out']},
-      steps['pretrained'], 2e-3, {'rollout.batch_size': 32, 'evals.held_out.problems': 64},
+      steps['pretrained'], 2e-3, {**rows, 'evals.held_out.problems': 64},
   )}
   start = folder / 'pretrained' / 'model'
   data = {'model': start, 'train': files['train'], 'held_out': files['held_out']}
@@ -62,14 +63,15 @@ def main(argv: list[str] | None = None) -> None:
     )
   for method in ('dpo', 'kto'):
     runs[method] = Run(
-        f'preferences/{method}', data, steps[method], 1e-4, {**held_out, 'rollout.batch_size': 32}
+        f'preferences/{method}', data, steps[method], 1e-4, {**held_out, **rows}
     )
   runs['ppo'] = Run(
       'preferences/rlhf', {**data, 'judge': folder / 'reward_0' / 'judge' / 'model'}, steps['ppo'], 1e-4,
-      {'decoding.max_tokens': 48, 'rollout.batch_size': 32},
+      {**rows, 'decoding.max_tokens': 48},
   )
   for name, run in runs.items():
     run.make(folder / name)
+    print(f'{time.monotonic() - began:5.0f} s  {name}', flush=True)
   found = {name: list(rows_of(folder / name)) for name in runs}
   words = bag_of_words(files['train'], files['held_out'])
   loaded = transformers_says(arguments.torch_python, folder) if arguments.torch_python else 'not asked'
@@ -143,7 +145,8 @@ def prepare(pairs: Path, folder: Path) -> tuple[dict[str, Path], Counter]:
 def compared(row: Mapping[str, str]) -> dict[str, str] | str:
   """The last question of a row and both answers to it; or why there are none.
 
-  >>> compared({'chosen': 'x\\n\\nHuman: Why?\\n\\nAssistant: So.', 'rejected': 'x\\n\\nHuman: Why?\\n\\nAssistant: No.'})
+  >>> asked = 'x\\n\\nHuman: Why?\\n\\nAssistant:'
+  >>> compared({'chosen': f'{asked} So.', 'rejected': f'{asked} No.'})
   {'prompt': 'Human: Why?\\n\\nAssistant:', 'chosen': ' So.', 'rejected': ' No.'}
   """
   sides = [row[name].rpartition(ANSWER) for name in ('chosen', 'rejected')]

@@ -20,7 +20,8 @@ def main(folder):
     loss = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)(input_ids=ids, labels=ids).loss
     said.append(f'{name} {loss.item():.2f} nats a token')
   path = Path(folder) / 'reward_0' / 'judge' / 'model'
-  model, tokenizer = AutoModelForSequenceClassification.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+  model = AutoModelForSequenceClassification.from_pretrained(path)
+  tokenizer = AutoTokenizer.from_pretrained(path)
   score = lambda text: model(**tokenizer(text, return_tensors='pt')).logits.item()
   margin = score(row['prompt'] + row['chosen']) - score(row['prompt'] + row['rejected'])
   said.append(f'a margin of the reward model {margin:.2f}')

@@ -120,8 +120,8 @@ def evaluating(*, modulus: int, length: int, held_out_share: float) -> JudgedTas
     )
     verdict = jnp.take_along_axis(verdict.astype(jnp.int32), kind[:, None], axis=1)
     solution = text.join(
-        text.when(~beside, said(steps)), text.when(pair, mark(',')), text.when(pair, said(second_steps)), mark('#'),
-        said(verdict), text.end(num), columns=answer_columns,
+        text.when(~beside, said(steps)), text.when(pair, mark(',')), text.when(pair, said(second_steps)),
+        mark('#'), said(verdict), text.end(num), columns=answer_columns,
     )
     return {
         'prompts': prompt.tokens, 'prompt_lengths': prompt.lengths, 'solutions': solution.tokens,

@@ -1,4 +1,4 @@
-"""Stories of events, one letter each: `cah=` -> `bdgfac`; some are what always happens, some do not hang together.
+"""Stories of events, a letter each: `cah=` -> `bdgfac`; some always happen, some do not hang together.
 
 After each event one is the usual one, some are fresh, and the others do not follow from it. Who has read many
 stories says the usual event most of the time. Readers like what is fresh and hangs together, are left cold by

@@ -1,4 +1,4 @@
-"""Stories (`envs/stories.py`): told in one pass and searched for, as readers like them; nothing learns of it."""
+"""Stories (`envs/stories.py`), told in one pass and searched for, as readers like them."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Rows of judges that speak of steps (`rewards/spoken_steps.py`): taught, by vote, and beside their policy."""
+"""Rows of judges that speak of steps (`rewards/spoken_steps.py`): taught, by vote, beside their policy."""
 
 import jax
 import jax.numpy as jnp

@@ -1,8 +1,12 @@
 """Judges that speak of steps: what they read, what is read of them, votes, and what a verdict is worth."""
 
+import dataclasses
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rlx.engine.decoding import Decoding
 from rlx.envs.chain import chain
 from rlx.envs.text import EOS_ID
 from rlx.evaluation.steps import f1
@@ -76,7 +80,7 @@ def test_rows_of_verdicts_are_demonstrations():
   batch = {'tokens': rows, 'valid': rows > 0}
   made = rollouts.judged_rows(TASK, batch, jnp.array([[1, 0, 1]], bool), jnp.array([3]))
   assert TASK.decode(made['tokens'][0]) == '34=3;0;#0=101'
-  assert made['action_mask'][0].tolist() == [False] * 10 + [True] * 4 + [False] * (made['tokens'].shape[1] - 14)
+  np.testing.assert_array_equal(jnp.flatnonzero(made['action_mask'][0]), [10, 11, 12, 13])
 
 
 def test_f1_is_of_what_is_called_wrong():
@@ -84,3 +88,44 @@ def test_f1_is_of_what_is_called_wrong():
   assert float(f1(jnp.array([1, 0, 1, 0], bool), wrong)) == 0.5
   assert float(f1(wrong, wrong)) == 1
   assert float(f1(~wrong & wrong, ~wrong & wrong)) == 1
+
+
+# --- rewards ------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Approving:
+  """A judge that calls every step right, whatever it reads."""
+
+  decoding: Decoding = Decoding(
+      max_tokens=8, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(EOS_ID,),
+      pad_id=0,
+  )
+
+  def saying(self, *, max_tokens):
+    return dataclasses.replace(self, decoding=dataclasses.replace(self.decoding, max_tokens=max_tokens))
+
+  def sample(self, params, prompts, lengths, key, *, group_size):
+    del params, key
+    counts = jnp.sum((prompts == TASK.encode(';')[0]) | (prompts == TASK.encode('#')[0]), axis=1)
+    said = spoken_steps.said_of(TASK, jnp.ones((len(prompts), TASK.max_steps), bool), counts)
+    empty = jnp.zeros((len(prompts), prompts.shape[1] + said.shape[1]), jnp.int32)
+    place = lengths[:, None] + jnp.arange(said.shape[1])[None]
+    tokens = empty.at[jnp.arange(len(prompts))[:, None], place].set(said)
+    rows = {'tokens': tokens, 'action_mask': tokens > 0, 'prompt_lengths': lengths}
+    return {name: jnp.repeat(x, group_size, axis=0) for name, x in rows.items()}
+
+
+def test_who_stops_short_is_paid_in_full_but_for_the_guard():
+  judge = Approving()
+  rows = jnp.array([tokens(text) for text in ('34=3;0;#0$ ', '34=3;1;#5$ ', '34=3;$     ')])
+  batch = {
+      'tokens': rows, 'valid': rows > 0, 'prompt_lengths': jnp.full(3, 3),
+      'action_mask': (rows > 0) & (jnp.arange(rows.shape[1])[None] >= 3),
+      'operands': jnp.full((3, 2), 3).at[:, 1].set(4), 'answers': jnp.full((3, 1), TASK.encode('0')[0]),
+  }
+  reward = spoken_steps.right_steps(TASK, judge, judge, votes=2)
+  key, models = jax.random.key(0), {'judge': {}}
+  assert reward(models, batch, key)['rewards'].tolist() == [1, 1, 1]
+  assert reward(models, batch, key)['judge/off_format'].tolist() == [0, 0, 0]
+  assert spoken_steps.in_form(TASK, judge, reward)(models, batch, key)['rewards'].tolist() == [1, 1, 0]

@@ -1,8 +1,8 @@
-"""SPARK: votes of a verifier label steps, a judge learns from them, and a policy from the judge, under a guard.
+"""SPARK: votes of a verifier label steps, a judge learns from them, and a policy from the judge.
 
     rlx --config=preferences/chain_spark --workdir=runs/spark
-    rlx --config=preferences/chain_spark:reward=rule --workdir=runs/rule      # the true answer pays
-    rlx --config=preferences/chain_spark:reward=open --workdir=runs/open      # the judge pays, without a guard
+    rlx --config=preferences/chain_spark:reward=rule --workdir=runs/rule  # the true answer pays
+    rlx --config=preferences/chain_spark:reward=open --workdir=runs/open   # no guard
 
 Sums modulo seven, said step by step (`envs/chain.py`). The policy is shown solutions until a part of its own
 are right (`sft`). A verifier, a copy of it, is shown for a while what the policy says with the grades of its
@@ -92,8 +92,8 @@ def claim() -> Claim:
   """The mechanism off: no guard. The rule's reward is beside it, and a judge taught by single verdicts."""
   return Claim(
       paper='S149',
-      says='the majority of a verifier finds wrong steps better than one of its verdicts does; a policy learns '
-      'from a judge of steps that was taught by it nearly as much as from the true answers, and without a '
+      says='the majority of a verifier finds wrong steps better than one of its verdicts does; from a judge '
+      'of steps that was taught by it a policy learns nearly as much as from the true answers, and without a '
       'guard it stops short',
       reading=final('eval/steps/accuracy'),
       baseline=Arm('rule', config='preferences/chain_spark:reward=rule'),

@@ -4,10 +4,11 @@
 
 A linear program is solved by two corners, what each is worth, and the larger value
 (`envs/linear_programs.py`); a solver knows the optimum, and nothing of the steps. The policy is shown
-solutions (`sft`), the judge, a copy of it, what the policy says with the grades of its steps (`schooled`). Then both learn side by side by weighted DPO: the policy from its best and worst solution of a
-program, by the solver and by the judge, and the judge from its best and worst verdict on a solution, by the
-solver and by its own vote (`rollout.spoken_steps.dual_feedback`). Nothing reads the grades of steps then; the
-judge is examined on what the policy said before (`beginner`), so that its task stays the same.
+solutions (`sft`), the judge, a copy of it, what the policy says with the grades of its steps (`schooled`).
+Then both learn side by side by weighted DPO: the policy from its best and worst solution of a program, by the
+solver and by the judge, and the judge from its best and worst verdict on a solution, by the solver and by its
+own vote (`rollout.spoken_steps.dual_feedback`). Nothing reads the grades of steps then; the judge is examined
+on what the policy said before (`beginner`), so that its task stays the same.
 
 Paper: https://arxiv.org/abs/2509.22558
 
@@ -68,7 +69,8 @@ def get_config(arg: str = '') -> ConfigDict:
   config.evals = {
       'steps': {'name': 'graded', 'every': every, 'problems': 512},
       'judge': {
-          'name': 'steps.judged', 'names': {'policy': 'beginner'}, 'every': every, 'problems': 256, 'votes': 4,
+          'name': 'steps.judged', 'names': {'policy': 'beginner'}, 'every': every, 'problems': 256,
+          'votes': 4,
       },
   }
   config.checkpoint.every = 200
