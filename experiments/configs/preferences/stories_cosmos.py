@@ -13,7 +13,11 @@ that are fresh and follow rose from 0.24 of those of one pass to 0.94.
 
 Paper: https://arxiv.org/abs/2501.17104
 
-Result: not run yet.
+Result: it shows. Final eval/stories/moves after 390 train steps, median of 5 seeds (worst): 0.849 (0.7983),
+'value of chance' 0.1953 (0.1875), 'no ORPO' 0.1953 (0.1875). Claimed, and got (95 % interval over seeds):
+above 'no ORPO' by 0.1, got 0.6585 (0.6169 to 0.6894); final eval/stories/branches: below 'no ORPO' by 0.3,
+got 2.76 (2.723 to 2.913); best eval/stories/gain: above 'value of chance' by 0.2, got 0.7253 (0.6973 to
+0.7619). 234 CPU-s on 1 cores of a CPU; `rlx reproduce preferences/stories_cosmos`.
 """
 
 from ml_collections import ConfigDict
