@@ -1,13 +1,14 @@
 """What a judge is asked of solutions, in five formats: sums modulo M, whose running sums may have slips.
 
-    p342=379,376?  ->  111,110#1    which of two solutions ends right
-    s342=376?      ->  110#3        the first wrong step; 0 for none
-    r342=376/9?    ->  #0           whether it ends right, beside the right answer
-    f342=376?      ->  110#0        whether it ends right, without
-    g342=376?      ->  110#2        how many steps are right
+    p342=302,306?  ->  302,302#1    which of two solutions ends right
+    s342=306?      ->  302#3        the first wrong step; 0 for none
+    r342=306/2?    ->  #0           whether it ends right, beside the right answer
+    f342=306?      ->  302#0        whether it ends right, without
+    g342=306?      ->  302#2        how many steps are right
 
-A judge that thinks says of each step whether it is right, which is one addition each, and then its verdict.
-The verdict alone is asked for: thoughts may be wrong, or left out.
+(modulo 7). A judge that thinks says what each step should have come to from the one before it, as that was
+said, which is one addition each, and then its verdict. The verdict alone is asked for: thoughts may be wrong,
+or left out.
 """
 
 from collections.abc import Callable
@@ -105,8 +106,8 @@ def evaluating(*, modulus: int, length: int, held_out_share: float) -> JudgedTas
     # The second of a pair is right where the first is wrong; else it slips in its last step.
     slip = jax.random.randint(order_key, (num,), 1, modulus)
     slipped = right.at[:, -1].add(slip) % modulus
+    due = lambda x: (jnp.pad(x, ((0, 0), (1, 0)))[:, :-1] + operands) % modulus
     second = jnp.where(ends_right[:, None], slipped, right)
-    second_steps = jnp.ones_like(steps).at[:, -1].set(~ends_right)
     pair, beside = kind == 0, kind == 2
     said = lambda x: Piece(digits[x.astype(jnp.int32)], jnp.full(num, x.shape[1]))
     mark = lambda c: text.symbol(jnp.zeros(num, jnp.int32), c, alphabet)
@@ -120,7 +121,7 @@ def evaluating(*, modulus: int, length: int, held_out_share: float) -> JudgedTas
     )
     verdict = jnp.take_along_axis(verdict.astype(jnp.int32), kind[:, None], axis=1)
     solution = text.join(
-        text.when(~beside, said(steps)), text.when(pair, mark(',')), text.when(pair, said(second_steps)),
+        text.when(~beside, said(due(first))), text.when(pair, mark(',')), text.when(pair, said(due(second))),
         mark('#'), said(verdict), text.end(num), columns=answer_columns,
     )
     return {

@@ -24,12 +24,9 @@ def tokens(task, text, columns):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('task', [CHAIN, JUDGED, STORIES], ids=['chain', 'evaluating', 'stories'])
+@pytest.mark.parametrize('task', [CHAIN, JUDGED], ids=['chain', 'evaluating'])
 def test_they_keep_the_contract_of_tasks(task):
-  if task is STORIES:  # what is told is no answer that is right
-    task = stories.stories(
-        events=6, length=3, fresh=2, usual_share=1.0, loose_share=0.0, errs=0.0, held_out_share=0.2
-    )
+  """Not of stories: they are liked more or less, and none is the right one."""
   check_task(task, num=200)
 
 
@@ -61,17 +58,14 @@ def test_questions_are_answered_by_adding_up():
     kind, (sums, said) = prompt[0], prompt[1:-1].split('=')
     operands, answers = [int(c) for c in sums], said.replace('/', ',').split(',')
     total = sum(operands) % 7
-    grades = []
-    for answer in answers:
-      before = [0, *map(int, answer[:-1])]
-      grades.append([(b + d) % 7 == int(c) for b, d, c in zip(before, operands, answer, strict=False)])
-    first = grades[0]
+    dues = [[(b + d) % 7 for b, d in zip([0, *map(int, x[:-1])], operands, strict=False)] for x in answers]
+    first = [due == int(c) for due, c in zip(dues[0], answers[0], strict=True)]
     ends = [int(answer[-1]) == total for answer in answers]
     verdict = {
         'p': lambda: 1 if ends[0] else 2, 's': lambda: 0 if all(first) else 1 + first.index(False),
         'r': lambda: int(ends[0]), 'f': lambda: int(ends[0]), 'g': lambda: sum(first),
     }[kind]()
-    thoughts = ','.join(''.join(map(str, map(int, x))) for x in grades[:1 + (kind == 'p')])
+    thoughts = ','.join(''.join(map(str, x)) for x in dues[:1 + (kind == 'p')])
     assert solution == ('' if kind == 'r' else thoughts) + f'#{verdict}', prompt
     if kind == 'p':
       assert sum(ends) == 1

@@ -26,7 +26,7 @@ from rlx.errors import ConfigError
 from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
-SHOWN, VERIFYING, JUDGING, STEPS = 150, 60, 150, 150
+SHOWN, VERIFYING, JUDGING, STEPS = 75, 300, 150, 150
 PROCESS = {'name': 'right_steps', 'votes': 1}
 REWARDS = {
     'judge': {'name': 'spoken_steps.in_form', 'reward': PROCESS},

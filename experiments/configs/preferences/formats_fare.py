@@ -4,7 +4,7 @@
 
 A judge is asked of sums with slips (`envs/evaluating.py`): which of two solutions ends right, where the first
 wrong step is, whether a solution ends right beside the right answer and without it, and how many of its steps
-are right. It is shown thoughts and verdicts for a while (`sft`). In each of two rounds a frozen copy of it
+are right. It is shown thoughts and verdicts for a while (`shown`). In each of two rounds a frozen copy of it
 (`sampler`) answers fresh questions four times; its right answers to questions at which others of them fail
 are what it learns next (`rejective`). It chooses among eight solutions as well, by votes.
 
@@ -20,21 +20,23 @@ from rlx.envs.evaluating import FORMATS
 from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
-SHOWN, STEPS = 200, 80  # of the supervised stage, and of each round
+SHOWN, STEPS = 240, 80  # of the supervised stage, and of each round
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
   config = arithmetic.get_config('', steps=STEPS)
-  config.stages = ('sft', 'first', 'main')
+  config.stages = ('shown', 'first', 'main')
+  config.shown = config.sft
+  del config['sft']
   config.task = {'name': 'evaluating', 'modulus': 7, 'length': 3, 'held_out_share': 0.2}
   config.models.policy.update(width=48, mlp_size=128, context_length=24)
   config.decoding.max_tokens = 10
-  config.sft.steps, config.sft.stop = SHOWN, ConfigDict()
-  config.sft.task = config.task  # the same object: an override reaches all stages
-  config.sft.decoding.max_tokens = 10
-  config.sft.rollout.batch_size = 64
+  config.shown.steps, config.shown.stop = SHOWN, ConfigDict()
+  config.shown.task = config.task  # the same object: an override reaches all stages
+  config.shown.decoding.max_tokens = 10
+  config.shown.rollout.batch_size = 64
   samples = {**config.rollout, 'names': {'policy': 'sampler'}, 'batch_size': 256, 'group_size': 4}
   config.rollout = {'name': 'rejective', 'rollout': samples, 'reward': {'name': 'verifier'}}
   del config['reward']
@@ -85,8 +87,8 @@ def claim() -> Claim:
 
 def _shrink(config: ConfigDict) -> None:
   """A run of a few seconds that takes every path."""
-  config.steps = config.sft.steps = config.first.steps = 4
-  config.sft.rollout.batch_size = 16
+  config.steps = config.shown.steps = config.first.steps = 4
+  config.shown.rollout.batch_size = 16
   config.rollout.rollout.batch_size = config.first.rollout.rollout.batch_size = 16
   config.evals.formats.update(every=2, problems=40)
   config.evals.best_of_8.update(every=2, problems=8, votes=2)

@@ -22,7 +22,7 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, Reading, above, final, reaches, rise
 from rlx.experiments.configs.quickstart import arithmetic
 
-SHOWN, SCHOOLED, STEPS = 300, 200, 150
+SHOWN, SCHOOLED, STEPS = 300, 300, 120
 ROUNDS = 3  # evaluations of the last stage
 
 
@@ -48,9 +48,9 @@ def get_config(arg: str = '') -> ConfigDict:
   config.schooled.task = config.task
   config.slow = {'beginner': 'policy', 'reference': 'policy', 'examiner': 'judge'}
   config.rollout = {
-      'name': 'dual_feedback', 'batch_size': 48, 'group_size': 6, 'votes': 4, 'process_coef': 0.5,
+      'name': 'dual_feedback', 'batch_size': 96, 'group_size': 4, 'votes': 4, 'process_coef': 0.5,
   }
-  config.optimizer.update(learning_rate=3e-4, decay_steps=0)
+  config.optimizer.update(learning_rate=1e-3, decay_steps=0)
   learns = {'updates': {'epochs': 1, 'minibatches': 1, 'microbatches': 1}, 'every': 1}
   dpo = {'name': 'dpo', 'loss': {'name': 'sigmoid', 'beta': 0.1}}
   config.learners = {
@@ -60,7 +60,7 @@ def get_config(arg: str = '') -> ConfigDict:
       },
       'judge': {
           **learns, 'algorithm': {**dpo, 'names': {'policy': 'judge', 'reference': 'examiner'}},
-          'trained': ('judge',), 'optimizer': config.optimizer.to_dict(),
+          'trained': ('judge',), 'optimizer': {**config.optimizer.to_dict(), 'learning_rate': 5e-4},
       },
   }
   for name in ('algorithm', 'updates', 'optimizer', 'trained', 'reward'):
@@ -74,7 +74,7 @@ def get_config(arg: str = '') -> ConfigDict:
       },
   }
   config.checkpoint.every = 200
-  config.log.update(headline='eval/steps/lucky', steps_per_dispatch=25, samples=0)
+  config.log.update(headline='eval/steps/lucky', steps_per_dispatch=20, samples=0)
   if arg.smoke:
     _shrink(config)
   return config
