@@ -36,7 +36,7 @@ ANSWER, QUESTION = '\n\nAssistant:', '\n\nHuman:'
 LONGEST = {'prompt': 300, 'answer': 400}  # characters
 SEEDS = 3  # of reward models
 SIZES = dict(vocab_size=768, layers=2, width=96, heads=4, kv_heads=2, mlp_size=256, context_length=384)
-STEPS = {'pretrained': 300, 'reward': 100, 'dpo': 60, 'kto': 60, 'ppo': 24}
+STEPS = {'pretrained': 300, 'reward': 100, 'dpo': 60, 'kto': 60, 'ppo': 16}
 
 
 def main(argv: list[str] | None = None) -> None:

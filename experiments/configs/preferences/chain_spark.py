@@ -14,6 +14,10 @@ fewer steps has fewer that could be wrong, so a row without a solution's form is
 
 Votes are the paper's self-consistency; the meta-critique that goes over verdicts is left out.
 
+Stages were made so long after looks at one seed: after 150 steps of `sft` the policy errs too seldom for a
+verifier to learn of it (it calls all right); after 75 it is right in one of seven, and with 300 steps of
+`verifying` one verdict had an F1 of 0.67, eight of them 0.77, and the judge 0.77.
+
 Paper: https://arxiv.org/abs/2512.03244
 
 Result: not run yet.
@@ -26,7 +30,7 @@ from rlx.errors import ConfigError
 from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
-SHOWN, VERIFYING, JUDGING, STEPS = 75, 300, 150, 150
+SHOWN, VERIFYING, JUDGING, STEPS = 100, 250, 150, 100
 PROCESS = {'name': 'right_steps', 'votes': 1}
 REWARDS = {
     'judge': {'name': 'spoken_steps.in_form', 'reward': PROCESS},
@@ -89,7 +93,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """The mechanism off: no guard. The rule's reward is beside it, and a judge taught by single verdicts."""
+  """The mechanism off: no guard. The reward of the rule is the baseline."""
   return Claim(
       paper='S149',
       says='the majority of a verifier finds wrong steps better than one of its verdicts does; from a judge '
@@ -103,7 +107,6 @@ def claim() -> Claim:
           reaches(0.03, reading=final('eval/verifier/gain')),
       ),
       controls=(Arm('no guard', config='preferences/chain_spark:reward=open'),),
-      beside=(Arm('single verdicts', {'judging.rollout.votes': 1}),),
       minutes=8.0,
   )
 

@@ -20,7 +20,7 @@ from rlx.envs.evaluating import FORMATS
 from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
-SHOWN, STEPS = 240, 80  # of the supervised stage, and of each round
+SHOWN, STEPS = 320, 80  # of the supervised stage, and of each round
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -30,12 +30,12 @@ def get_config(arg: str = '') -> ConfigDict:
   config.stages = ('shown', 'first', 'main')
   config.shown = config.sft
   del config['sft']
-  config.task = {'name': 'evaluating', 'modulus': 7, 'length': 3, 'held_out_share': 0.2}
+  config.task = {'name': 'evaluating', 'modulus': 7, 'length': 2, 'held_out_share': 0.2}
   config.models.policy.update(width=48, mlp_size=128, context_length=24)
-  config.decoding.max_tokens = 10
+  config.decoding.max_tokens = 8
   config.shown.steps, config.shown.stop = SHOWN, ConfigDict()
   config.shown.task = config.task  # the same object: an override reaches all stages
-  config.shown.decoding.max_tokens = 10
+  config.shown.decoding.max_tokens = 8
   config.shown.rollout.batch_size = 64
   samples = {**config.rollout, 'names': {'policy': 'sampler'}, 'batch_size': 256, 'group_size': 4}
   config.rollout = {'name': 'rejective', 'rollout': samples, 'reward': {'name': 'verifier'}}

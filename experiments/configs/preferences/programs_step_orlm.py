@@ -31,7 +31,7 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False)
   config = arithmetic.get_config('', steps=STEPS)
   config.stages = ('sft', 'schooled', 'main')
-  config.task = {'name': 'linear_programs', 'coefficient': 3, 'bound': 5, 'held_out_share': 0.2}
+  config.task = {'name': 'linear_programs', 'coefficient': 5, 'bound': 9, 'held_out_share': 0.1}
   config.models.policy.update(width=48, mlp_size=128, context_length=32)
   config.models.judge = {'name': 'copy', 'names': {'of': 'policy'}}
   config.decoding.max_tokens = 15

@@ -66,6 +66,7 @@ def _judged_by(config: ConfigDict, directory: str, held_out: ConfigDict) -> None
   del config['sft'], config['rewarding']
   if held_out:
     config.evals.held_out = {'name': 'judged_samples', 'every': held_out.held_out.every, 'problems': 64}
+    config.log.headline = 'eval/held_out/reward'
 
 
 def _against_the_judge(config: ConfigDict, method: str, *, smoke: bool) -> None:
