@@ -11,6 +11,7 @@ What readers make of the two is learnt (`StoryValue`), from which of two stories
 
 from collections.abc import Callable
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +20,7 @@ import numpy as np
 from rlx.envs import text
 from rlx.envs.text import Task
 from rlx.errors import between
-from rlx.models import mlp
-from rlx.types import Batch, Key
+from rlx.types import Batch
 
 _EVENTS = 'abcdefghijkl'
 USUAL, FRESH = 0.0, 1.0  # what readers make of an event that follows
@@ -133,22 +133,18 @@ def stories(
 
 @dataclasses.dataclass(frozen=True)
 class StoryValue:
-  """What a story is worth so far: the sum of f(surprise, coherence) over its events, f an MLP.
+  """What a story is worth so far: the sum of f(surprise, coherence) over its events.
 
   Attributes:
-    hidden: sizes of its layers.
+    of_event: f, `(params, features [..., 2]) -> [...]`.
   """
 
-  hidden: tuple[int, ...]
-
-  def init(self, key: Key) -> dict:
-    """One that says 0."""
-    return mlp.init(key, (2, *self.hidden, 1), scale=1.0, final_scale=0.0, layer_norm=False)
+  of_event: Callable[[Any, jax.Array], jax.Array]
 
   def steps(self, params: dict, surprise: jax.Array, coherent: jax.Array) -> jax.Array:
     """[..., T] of events with a surprise in nats and a coherence of 0 or 1 [..., T]."""
     features = jnp.stack([surprise / 3, coherent.astype(jnp.float32)], axis=-1)  # of a few nats at most
-    return mlp.apply(params, features, jax.nn.relu)[..., 0]
+    return self.of_event(params, features)
 
   def apply(self, params: dict, batch: Batch) -> jax.Array:
     """[B] of rows with the columns `surprise, coherent, events` [B, T]."""

@@ -6,9 +6,10 @@ import numpy as np
 
 from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
-from rlx.envs.stories import StoryValue, stories
+from rlx.envs.stories import stories
 from rlx.losses.comparisons import sides
 from rlx.models.families import gpt2
+from rlx.models.stories import story_value
 from rlx.rollout import stories as rollouts
 
 TASK = stories(
@@ -36,8 +37,8 @@ class Coherence:
 
 
 def test_a_value_begins_at_nothing_and_is_a_sum_over_events():
-  value = StoryValue(hidden=(4,))
-  params = value.init(jax.random.key(0))
+  model = story_value(hidden=(4,))
+  value, params = model.functions, model.init(jax.random.key(0), {})
   rows = {
       'surprise': jnp.array([[0.5, 3.0, 9.0]]), 'coherent': jnp.array([[True, True, False]]),
       'events': jnp.array([[True, True, False]]),
