@@ -22,6 +22,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import zlib
 
@@ -231,10 +232,13 @@ def write(output: Path, found, counts: Counter, words: float, loaded: str, steps
       sizes=', '.join(f'{name} {num}' for name, num in SIZES.items()),
   )
   output.parent.mkdir(parents=True, exist_ok=True)
-  output.with_suffix('.md').write_text(page + ''.join(f'{line}\n' for line in lines))
+  filled = [textwrap.fill(' '.join(part.split()), 110) for part in page.strip().split('\n\n')]
+  rows = ''.join(f'{line}\n' for line in (*_HEAD, *lines))
+  output.with_suffix('.md').write_text('\n\n'.join((*filled, rows)))
 
 
 _KEPT = ('all', 'train', 'held out')
+_HEAD = ('| run | held out | first | last |', '|---|---|---|---|')
 PAGE = """# Preferences of people: harmless answers
 
 Written by `python -m rlx.experiments.studies.harmless`. Comparisons are Anthropic's HH, the test split of
@@ -245,9 +249,6 @@ question. The decoder begins from nothing ({sizes}) and is pretrained on the tra
 
 To be beaten on the held-out comparisons: the shorter answer is the better one in {shorter}; a logistic
 regression on words is right in {words}. In transformers: {loaded}.
-
-| run | held out | first | last |
-|---|---|---|---|
 """
 
 
