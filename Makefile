@@ -7,7 +7,7 @@ ELSEWHERE := --ignore=tests/parity --ignore=tests/accelerators
 
 COLABS ?= $(basename $(notdir $(wildcard colabs/*.py)))
 
-.PHONY: demo test test-part test-slow test-claims test-parity test-faults test-accelerators lint docs colabs
+.PHONY: demo test test-part test-slow test-claims test-changed test-parity test-faults test-accelerators lint docs colabs
 
 # One virtual environment for everything, made once and again when the requirements change.
 $(VENV)/installed: setup.cfg pyproject.toml
@@ -40,6 +40,10 @@ test-slow: $(VENV)/installed
 # What papers claim, run again from nothing: all that docs/claims.md does not have, or CLAIMS="S063 S074"; SHARD=1/4.
 test-claims: $(VENV)/installed
 	$(BIN)/python -m rlx.experiments.claim_tests --claims $(CLAIMS) --shard $(or $(SHARD),1/1)
+
+# Ten minutes of them, of those whose code has changed; which, the commit draws.
+test-changed: $(VENV)/installed
+	$(BIN)/python -m rlx.experiments.claim_tests --changed --minutes 10
 
 # Hundreds of runs that are killed, stopped and damaged; hours, and it goes on where it was stopped.
 test-faults: $(VENV)/installed

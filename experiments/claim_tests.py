@@ -2,20 +2,28 @@
 
     python -m rlx.experiments.claim_tests --claims S074 credit/pav_chain  # by paper's id or by config
     python -m rlx.experiments.claim_tests --shard=1/4    # every fourth of those that are not in the table
+    python -m rlx.experiments.claim_tests --changed --minutes=10   # what .ci/run does
 
 What is compared are verdicts, by intervals, and not bits, which other versions of jax do not keep. A claim
 that the table already has is not run again unless it is named: stop whenever you like, and start again. The
 runs of a call are removed at its end.
+
+Nearly every change touches what nearly every claim reads, and all of them take a day: `--changed` takes those
+that show something and whose code differs from the commit that they were run at, in an order that the commit
+draws, and of them as many as fit in so many minutes. So each change has some tried, and many changes all.
 """
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 import datetime
+import functools
+import math
 import pathlib
+import random
 import shutil
 import sys
 
-from rlx.experiments import claims, reproduce, results, slow_tests
+from rlx.experiments import claims, imports, reproduce, results, slow_tests
 from rlx.experiments.claims import Claim
 from rlx.experiments.commands import CommandError
 from rlx.experiments.launch import use_compilation_cache
@@ -37,12 +45,15 @@ def main(argv: list[str]) -> int:
   parser.add_argument('--out', type=pathlib.Path, default=slow_tests.ROOT / 'docs' / 'claims.md')
   parser.add_argument('--claims', nargs='*', default=(), help='ids of papers, or configs')
   parser.add_argument('--shard', default='1/1', metavar='I/N', help='every Nth of them, the Ith first')
+  parser.add_argument('--changed', action='store_true', help='whose code is not what they were run with')
+  parser.add_argument('--minutes', type=float, default=math.inf, help='as many as fit, on two idle cores')
   parser.add_argument('--workdir', type=pathlib.Path, default=pathlib.Path('runs/claims'))
   arguments = parser.parse_args(argv)
   use_compilation_cache()
   rows, failed = slow_tests.read(arguments.out), 0
   workdir = arguments.workdir / slow_tests.commit()
-  for name, claim in _shard(_asked(arguments.claims, rows), arguments.shard):
+  chosen = _changed(_kept()) if arguments.changed else _asked(arguments.claims, rows)
+  for name, claim in _fitting(_shard(chosen, arguments.shard), arguments.minutes):
     rows[name], passed = check(name, claim, workdir)
     failed += not passed
     slow_tests.write(arguments.out, rows, HEAD)
@@ -51,9 +62,47 @@ def main(argv: list[str]) -> int:
   return int(failed > 0)
 
 
+def _kept() -> dict[str, Claim]:
+  """The claims that were run as they stand."""
+  return {name: claim for name, claim in claims.named().items() if results.kept(name, claim)}
+
+
+def _changed(known: Mapping[str, Claim]) -> list[tuple[str, Claim]]:
+  """Those that show something and read a file which differs from the commit of their result, in an order that
+  HEAD draws."""
+  arrows = imports.graph()
+
+  @functools.cache
+  def since(commit: str) -> set[str]:
+    try:
+      return imports.modules_of(imports.changed_files(commit))
+    except CommandError:  # of a branch that is gone: this clone has it not
+      return set(arrows)
+
+  def can_fail_now(name: str, claim: Claim) -> bool:
+    result = results.kept(name, claim)
+    commit = result.kept['versions']['commit'].partition(',')[0]
+    shows = any(part.shows for part in result.parts)
+    return shows and not since(commit).isdisjoint(imports.read_by(name, claim, arrows))
+
+  chosen = [one for one in sorted(known.items()) if can_fail_now(*one)]
+  random.Random(slow_tests.commit()).shuffle(chosen)
+  return chosen
+
+
+def _fitting(chosen: list, minutes: float) -> list:
+  """In their order all that fit into so many minutes beside those before them."""
+  fitting, left = [], 60 * minutes
+  for name, claim in chosen:
+    if (seconds := reproduce.estimate(name, claim)) <= left:
+      fitting.append((name, claim))
+      left -= seconds
+  return fitting
+
+
 def _asked(words: Iterable[str], rows) -> list[tuple[str, Claim]]:
   """The claims that were run before and are named, or else are not in the table; the shortest first."""
-  known = {name: x for name, x in claims.named().items() if results.kept(name, x)}
+  known = _kept()
   named = lambda name, claim, word: word == name or word in claim.paper.split()
   for word in words:
     if not any(named(*one, word) for one in known.items()):

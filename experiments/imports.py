@@ -73,10 +73,14 @@ def read_by(name: str, claim: Claim, arrows: Graph) -> set[str]:
 
 def touched(known: Mapping[str, Claim], changed: Iterable[Path]) -> list[str]:
   """The claims whose runs read one of these files."""
-  modules = {path: module for module, path in files().items()}
-  asked = {modules[path] for path in changed if path in modules}
-  arrows = graph()
+  asked, arrows = modules_of(changed), graph()
   return [name for name, claim in known.items() if read_by(name, claim, arrows) & asked]
+
+
+def modules_of(paths: Iterable[Path]) -> set[str]:
+  """Those of ours among some files."""
+  modules = {path: module for module, path in files().items()}
+  return {modules[path] for path in paths if path in modules}
 
 
 def changed_files(commit: str) -> list[Path]:

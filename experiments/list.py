@@ -45,9 +45,16 @@ def main(argv: list[str]) -> int:
     return EXIT_DONE
   found = [entry for entry in entries(arguments.kind) if entry.has(arguments.word)]
   if not found:
-    raise CommandError(f'rlx list {arguments.kind}: none of them has {arguments.word!r} in its line')
+    none = f'rlx list {arguments.kind}: none of them has {arguments.word!r} in its line'
+    raise CommandError(none + _elsewhere(arguments.word))
   print('\n'.join(entry.line() for entry in found))
   return EXIT_DONE
+
+
+def _elsewhere(word: str) -> str:
+  """Which other kinds have a word, and in how many lines."""
+  counts = {kind: sum(entry.has(word) for entry in entries(kind)) for kind in KINDS}
+  return ''.join(f'; {kind} has {count}' for kind, count in counts.items() if count)
 
 
 def entries(kind: str) -> list[Entry]:

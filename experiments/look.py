@@ -14,6 +14,7 @@ def add_run_options(parser: Parser) -> None:
 
 def parse(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, list[tuple[str, str]]]:
   """The arguments of a command, and `(path, text)` of every `--config.path=text`; `free` of its parser."""
+  parser.complete()
   arguments, rest = parser.parse_known_args(argv)
   return arguments, overrides(rest)
 

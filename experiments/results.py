@@ -189,12 +189,15 @@ def sentence(result: Result) -> str:
 
 
 def record(result: Result, path: Path) -> None:
-  """Writes the `Result:` of a docstring from a result, in the place of what stood there."""
-  text = path.read_text()
-  command = f'rlx reproduce {result.name}'  # stays in one line
-  whole = f'Result: {sentence(result)}'.replace(command, command.replace(' ', '\0'))
+  """Writes the `Result:` of a docstring from a result."""
+  rewrite(path, sentence(result))
+
+
+def rewrite(path: Path, said: str) -> None:
+  """Writes the `Result:` of a docstring in the place of what stood there; code stays in one line."""
+  whole = re.sub('`[^`]*`', lambda code: code[0].replace(' ', '\0'), f'Result: {said}')
   lines = textwrap.fill(whole, _WIDTH, break_long_words=False, break_on_hyphens=False).replace('\0', ' ')
-  path.write_text(_RESULT.sub(lambda _: lines, text, count=1))
+  path.write_text(_RESULT.sub(lambda _: lines, path.read_text(), count=1))
 
 
 def row(name: str, claim: Claim, link: str) -> str:

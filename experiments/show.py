@@ -91,5 +91,7 @@ def _function(name: str) -> Callable | None:
 
 def _parser() -> Parser:
   parser = Parser(prog='rlx show', description='What a name means, in --config or in a section of a config.')
-  parser.add_argument('name', metavar='NAME', help='grpo, quickstart/arithmetic, math.math_answer, yours.f')
+  parser.add_argument(
+      'name', metavar='NAME', help='grpo, quickstart/arithmetic, math.math_answer, yours.f'
+  ).completer = lambda **_: [*config.names(), *definitions('rlx')]
   return parser

@@ -26,9 +26,9 @@ EXIT_FAILED = 1
 
 def main(argv: Sequence[str]) -> int:
   """Runs the command; returns the exit code."""
-  own, command = _divided(argv)
   parser = _parser()
   parser.complete()
+  own, command = _divided(argv)
   arguments, rest = parser.parse_known_args(own)
   slurm, skypilot = ([x for x in rest if x.startswith(kind)] for kind in (jobs.SLURM, sky_task.RESOURCES))
   if unknown := [x for x in rest if x not in (*slurm, *skypilot)]:

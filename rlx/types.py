@@ -161,6 +161,31 @@ def stateful(rollout: Rollout) -> StatefulRollout:
   return StatefulRollout(begin=lambda key: {}, draw=rollout, data=None, observe=keep_world)
 
 
+def redrawn(rollout: Rollout, wrap: Callable[[Rollout], Rollout], **changes) -> StatefulRollout:
+  """A rollout whose rows are others.
+
+  Args:
+    rollout: draws them.
+    wrap: takes what draws rows, and returns what draws in its place. Of a rollout on the host it is called
+      for what is traced in its place as well, so the new rows are had by functions of JAX.
+    changes: other fields of `StatefulRollout`.
+  """
+  inner = stateful(rollout)
+  if not isinstance(inner, HostRollout):
+    return dataclasses.replace(inner, draw=wrap(inner.draw), **changes)
+
+  def of_jax(drawn: Rollout) -> Rollout:  # what is on the host makes arrays of NumPy
+    def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+      batch, world = drawn(models, world, key)
+      return jax.tree.map(jnp.asarray, batch), world
+
+    return draw
+
+  return dataclasses.replace(
+      inner, draw=wrap(of_jax(inner.draw)), shapes=wrap(of_jax(inner.shapes)), **changes
+  )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Algorithm:
   """Pure functions: five, and `survey` for what is no sum over rows.

@@ -66,6 +66,7 @@ def test_what_only_prints_does_not_import_jax(argv):
     (['generate', '--model=x', '--colour=red'], "'--colour=red' is not understood; see rlx generate --help"),
     (['list', 'algorithm'], "did you mean 'algorithms'?"),
     (['list', 'configs', 'nothing like it'], "none of them has 'nothing like it'"),
+    (['list', 'rewards', 'math'], "none of them has 'math' in its line; configs has"),
     (['--config=quickstart/arithmetic', "--config.reward={'name': 'a', 'b': 1}"], '--workdir=DIR is missing'),
     (['show', 'grop'], "'grop' is no config, and no function of rlx; did you mean 'grpo'?"),
     (['show', 'completions'], 'latent.completions, nucleus.completions, prompts.completions'),
@@ -169,6 +170,9 @@ def test_what_to_try_next_is_there_to_be_set(name, rate):
     ('rlx --config=quick', {'--config=quickstart/arithmetic'}),
     ('rlx train --dr', {'--dry_run'}),
     ('rlx compare --ou', {'--output'}),
+    ('rlx play --w', {'--workdir'}),
+    ('rlx launch --cl', {'--cluster'}),
+    ('rlx show quickstart/a', {'quickstart/arithmetic'}),
     ('rlx sweep --sampler=', {'--sampler=tpe', '--sampler=random', '--sampler=grid'}),
 ])
 def test_the_shell_is_told_what_could_follow(line, answers, tmp_path):

@@ -280,7 +280,7 @@ def test_every_algorithm_of_the_library_has_a_row():
   # of a policy, or none that are learnt from (tests/test_stage_parts.py).
   others = {
       'presets', 'seeupo', 'internal_rl', 'control', 'gather', 'following', 'bradley_terry', 'memento',
-      'rlcoder',
+      'rlcoder', 'rmm',
   }
   more = {'grpo_rooms', 'grpo_seats', 'grpo_own_seat'}  # the same algorithm with other rollouts
   assert modules - {'trees'} | of_trees == {row.name for row in table.ROWS} - more | others

@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 
-from rlx.experiments import catalogue, claims, imports, papers, reproduce, results
+from rlx.experiments import catalogue, claim_tests, claims, imports, papers, reproduce, results
 from rlx.experiments.launch import main
 
 CONFIG = '''"""A stand-in.
@@ -193,3 +194,36 @@ def test_a_run_that_is_killed_goes_on(folder):
   starts = (first / 'starts.jsonl').read_text()
   assert starts.startswith(before) and json.loads(starts.splitlines()[-1])['step'] >= 4
   assert json.loads((folder / 'results/mine.json').read_text())['arms']['run']['budget'] == 20
+
+
+# --- claims that are run again ------------------------------------------------------------------------------
+
+
+def test_what_is_run_again_can_fail_and_reads_what_has_changed(monkeypatch):
+  known = {'a/reads': 1, 'b/reads_not': 2, 'c/shows_nothing': 3, 'd/lost_commit': 4}
+  part = lambda shows: types.SimpleNamespace(shows=shows)
+
+  def kept(name, claim):
+    commit = 'gone' if 'lost' in name else '0123456, changed'
+    return types.SimpleNamespace(kept={'versions': {'commit': commit}}, parts=[part('nothing' not in name)])
+
+  def changed(commit):
+    if commit == 'gone':
+      raise claim_tests.CommandError('no such commit')
+    assert commit == '0123456'
+    return [imports.ROOT / 'rlx/losses/policy.py']
+
+  monkeypatch.setattr(results, 'kept', kept)
+  monkeypatch.setattr(imports, 'changed_files', changed)
+  others = {'b/reads_not': {'rlx.losses.weights'}}
+  monkeypatch.setattr(
+      imports, 'read_by', lambda name, claim, arrows: others.get(name, {'rlx.losses.policy'})
+  )
+  assert {name for name, _ in claim_tests._changed(known)} == {'a/reads', 'd/lost_commit'}
+
+
+def test_as_many_claims_are_run_again_as_fit(monkeypatch):
+  seconds = {'long': 500, 'short': 90, 'longer': 400, 'shortest': 30}
+  monkeypatch.setattr(reproduce, 'estimate', lambda name, claim: seconds[name])
+  fitting = claim_tests._fitting([(name, None) for name in seconds], 10.0)
+  assert [name for name, _ in fitting] == ['long', 'short']

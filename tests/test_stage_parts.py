@@ -383,6 +383,24 @@ def quickstart() -> ConfigDict:
   return config
 
 
+@pytest.fixture
+def optimised():
+  """Programs are compiled as those of users are."""
+  before = jax.config.read('jax_disable_most_optimizations')
+  jax.config.update('jax_disable_most_optimizations', False)
+  yield
+  jax.config.update('jax_disable_most_optimizations', before)
+
+
+def test_models_begin_with_the_numbers_of_a_program_that_is_compiled_as_others_are(optimised):
+  """To the bit: what was recorded does not depend on how their one program is compiled."""
+  run = build(configs.load('control/ppo_cartpole:smoke'))
+  with jax.set_mesh(run.mesh):
+    begun = states.begin(run, 0, {}, 0).params
+    made = jax.jit(lambda key: run.stages[0].make({}, key))(states._keys(run, 0, 0)[0])
+  chex.assert_trees_all_equal(jax.device_get(begun), jax.device_get(made))
+
+
 @pytest.mark.slow
 def test_a_copy_begins_as_the_other_and_goes_its_own_way(in_the_repository):
   config = quickstart()

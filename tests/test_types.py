@@ -2,7 +2,9 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from rlx import types
@@ -73,3 +75,23 @@ def test_models_are_lagging_and_trained_ones():
       step=jnp.int32(0), params={'policy': 1}, slow={'reference': 2}, opt_state=(), world=None, key=None
   )
   assert state.models == {'policy': 1, 'reference': 2}
+
+
+def test_rows_that_are_others_are_others_where_they_are_traced_as_well():
+  rows = lambda models, world, key: ({'x': np.arange(4.0)}, world)
+  host = types.HostRollout(begin=lambda key: {}, draw=rows, data=None, shapes=rows, host=None)
+
+  def first(drawn):
+    def draw(models, world, key):
+      batch, world = drawn(models, world, key)
+      return {'y': batch['x'][jnp.argsort(batch['x'])[:2]]}, world
+
+    return draw
+
+  halved = types.redrawn(host, first, observe=lambda *_: 'seen')
+  assert isinstance(halved, types.HostRollout) and halved.observe() == 'seen'
+  np.testing.assert_array_equal(halved({}, {'at_step': 0}, None)[0]['y'], [0, 1])
+  shapes, _ = jax.eval_shape(halved.traceable, {}, {}, jax.random.key(0))
+  assert {name: x.shape for name, x in shapes.items()} == {'y': (2,)}
+  plain = types.redrawn(rows, first)
+  assert {*plain({}, {}, None)[0]} == {'y'}

@@ -7,6 +7,8 @@
 - *engines*: episodes of the world `echo` of `benchmarks/turns.py` in the compiled loop, and the same ones
   driven from the host, where answers are there at once.
 - *sessions*: 256 Python sessions that run a cell, beside as many programs in the sandbox.
+- *queries*: searches for the questions of GSM8K's file, or of another one with these columns (`--passages`),
+  in an index of the lines of its answers; CPU-milliseconds of a query.
 
 The median of the rounds; the sides are interleaved. Seconds are those of the wall, of *engines* CPU-seconds
 of the process. The model is a random decoder of 1.1 million parameters.
@@ -15,7 +17,11 @@ of the process. The model is a random decoder of 1.1 million parameters.
 import argparse
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+import functools
+import json
+from pathlib import Path
 import statistics
+import tempfile
 import time
 
 import jax
@@ -29,6 +35,7 @@ from rlx.engine.host_turns import Answer, Conversation, Said
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.engine.turns import Turns
 from rlx.envs.host.calls import Call
+from rlx.envs.host.search import search
 from rlx.experiments.benchmarks import tools_called
 from rlx.experiments.benchmarks.turns import PIECE, echo
 from rlx.experiments.data import FOLDER
@@ -48,7 +55,11 @@ def main() -> None:
   parser.add_argument('--rounds', type=int, default=3)
   parser.add_argument('--only', default='calls,engines,sessions', help='which of them')
   parser.add_argument('--tier', default='bubblewrap')
+  parser.add_argument('--passages', default=f'{FOLDER}/word_problems_train.jsonl', help='of queries')
   arguments = parser.parse_args()
+  if 'queries' in arguments.only:
+    queries(arguments.passages)
+    return
   kinds = {'calls': calls, 'engines': engines, 'sessions': lambda: sessions(arguments.tier)}
   for name in arguments.only.split(','):
     clock = time.process_time if name == 'engines' else time.monotonic
@@ -178,7 +189,7 @@ def sessions(tier: str) -> dict[str, Callable[[], None]]:
     assert run_python(program, stdin='', timeout_seconds=10.0, output_bytes=100, **limits).stdout == '42\n'
 
   def session(_) -> None:
-    with PythonSession(session_seconds=60.0, output_bytes=100, **limits) as one:
+    with PythonSession(shown=(), session_seconds=60.0, output_bytes=100, **limits) as one:
       assert one.run(program, timeout_seconds=10.0).text == '42\n'
 
   def every(function: Callable) -> None:
@@ -186,6 +197,24 @@ def sessions(tier: str) -> dict[str, Callable[[], None]]:
       list(threads.map(function, range(SESSIONS)))
 
   return {'programs': lambda: every(plain), 'sessions': lambda: every(session)}
+
+
+def queries(path: str) -> None:
+  """Prints how long queries take."""
+  rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
+  lines = [line for row in rows for line in row['answer'].splitlines()]
+  with tempfile.TemporaryDirectory() as folder:
+    file = Path(folder) / 'passages.jsonl'
+    file.write_text(''.join(json.dumps({'text': line}) + '\n' for line in lines))
+    ask = functools.partial(search, files=(str(file),), field='text', results=3, folder=folder)
+    ask(rows[0]['question'])  # makes the index
+    seconds = []
+    for row in rows[:1000]:
+      began = time.process_time()
+      ask(row['question'])
+      seconds.append(time.process_time() - began)
+  middle, high = (1e3 * np.quantile(seconds, share) for share in (0.5, 0.95))
+  print(f'queries   {len(seconds)} of {len(lines)} passages: median {middle:.2f} ms, p95 {high:.2f} ms')
 
 
 if __name__ == '__main__':

@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 
 from rlx.envs import text
-from rlx.envs.text import Task
+from rlx.envs.text import StepTask
 from rlx.types import Batch
 
 SEPARATOR, MARKER = ';', '#'  # behind a step, in front of the answer
 _MARKS = SEPARATOR + MARKER + '='  # in front of the digits, so that tokens do not depend on the modulus
 
 
-def chain(*, modulus: int, min_steps: int, max_steps: int, checks: int, held_out_share: float) -> Task:
+def chain(*, modulus: int, min_steps: int, max_steps: int, checks: int, held_out_share: float) -> StepTask:
   """Sums of `min_steps` to `max_steps` digits; all numbers of digits are equally frequent.
 
   Solutions say the running sum after each digit, the last one up to `checks` times more, and the answer.
@@ -77,22 +77,46 @@ def chain(*, modulus: int, min_steps: int, max_steps: int, checks: int, held_out
         'operands': operands.astype(jnp.int32), 'answers': answers,
     }
 
-  def verify(problems: Batch, completions: jax.Array) -> jax.Array:
-    completions = jnp.pad(completions, ((0, 0), (0, 3)))
+  def place_of(completions):
     is_end = completions == text.EOS_ID
     place = jnp.arange(completions.shape[1])[None] - jnp.argmax(is_end, axis=1)[:, None]
-    is_digit = jnp.isin(completions, digits)
-    separator, marker = text.characters(SEPARATOR + MARKER, alphabet)
-    # From the end: the answer, the marker, and then separators and digits in turn.
-    wanted = jnp.where(place % 2 == 1, completions == separator, is_digit)
-    wanted = jnp.where(place == -2, completions == marker, wanted)
-    wanted = jnp.where(place == -1, completions == problems['answers'], wanted)
-    fits = jnp.all(wanted | (place >= 0), axis=1) & (place[:, 0] <= -2) & (place[:, 0] % 2 == 0)
-    return (fits & is_end.any(axis=1)).astype(jnp.float32)
+    return jnp.where(is_end.any(axis=1)[:, None], place, 1)
 
-  return Task(
+  def well_formed(completions):
+    """[N] whether there is nothing but, from the end, a digit, the marker, and separators and digits."""
+    place, is_digit = place_of(completions), jnp.isin(completions, digits)
+    separator, marker = text.characters(SEPARATOR + MARKER, alphabet)
+    wanted = jnp.where((place % 2 == 1) & (place < -1), completions == separator, is_digit)
+    wanted = jnp.where(place == -2, completions == marker, wanted)
+    return jnp.all(wanted | (place >= 0), axis=1) & (place[:, 0] <= -2) & (place[:, 0] % 2 == 0)
+
+  def verify(problems: Batch, completions: jax.Array) -> jax.Array:
+    completions = jnp.pad(completions, ((0, 0), (0, 3)))
+    answered = (place_of(completions) != -1) | (completions == problems['answers'])
+    return (well_formed(completions) & jnp.all(answered, axis=1)).astype(jnp.float32)
+
+  most = max_steps + checks + 1  # steps, the answer among them
+
+  def said(completions):
+    is_digit = jnp.isin(completions, digits)
+    place = jnp.where(is_digit, jnp.cumsum(is_digit, axis=1) - 1, most)
+    return is_digit, place[:, :, None] == jnp.arange(most)[None, None]
+
+  def grade_steps(problems: Batch, completions: jax.Array) -> jax.Array:
+    is_digit, at = said(completions)
+    wrong = wrong_steps(problems['operands'], completions, modulus=modulus)
+    return jnp.any(at & (is_digit & ~wrong)[:, :, None], axis=1)
+
+  def in_form(problems: Batch, completions: jax.Array) -> jax.Array:
+    num_said = jnp.isin(completions, digits).sum(axis=1)
+    return well_formed(jnp.pad(completions, ((0, 0), (0, 3)))) & (
+        num_said > (problems['operands'] >= 0).sum(axis=1)
+    )
+
+  return StepTask(
       alphabet=alphabet, prompt_columns=max_steps + 1, answer_columns=answer_columns, sample=sample,
-      verify=verify,
+      verify=verify, max_steps=most, grade_steps=grade_steps, in_form=in_form,
+      count_steps=lambda completions: jnp.minimum(jnp.isin(completions, digits).sum(axis=1), most),
   )
 
 

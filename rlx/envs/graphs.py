@@ -116,3 +116,47 @@ def at_random(links: np.ndarray, rarely: Sequence[int], rng: np.random.Generator
   lengths = sorted(by_length)
   drawn = [by_length[lengths[rng.integers(len(lengths))]] for _ in rarely]
   return [chains[rng.integers(len(chains))] for chains in drawn]
+
+
+def injected(
+    links: np.ndarray, rarely: Sequence[int], rng: np.random.Generator, *, rounds: int
+) -> list[Chain]:
+  """Questions that grow: what one names is replaced by a fact that leads to it, as long as it stays hard.
+
+  A question begins as a single fact. In each round another fact is injected in front of it, and what came of
+  that is checked: it is kept where it `is_hard`. What is not hard in the end is no question.
+
+  Args:
+    links: [N, R].
+    rarely: four times as many are begun as there are of these.
+    rng: consumed.
+    rounds: facts that are injected, at most; at least 1.
+  Source: the agent that makes questions in ASearcher, https://arxiv.org/abs/2508.07976. A language model
+    injects facts there, blurs what is named as well, and answers without tools to see whether that is hard.
+  """
+  at_least(1, rounds=rounds)
+  facts, made = np.argwhere(links >= 0), []
+  for subject, relation in rng.permutation(facts)[: 4 * len(rarely)].tolist():
+    chain = Chain((subject, int(links[subject, relation])), (relation,))
+    for _ in range(rounds):
+      known = np.argwhere(links == chain.entities[0]).tolist()
+      before = [fact for fact in known if fact[0] not in chain.entities]
+      if not before:
+        break
+      subject, relation = before[rng.integers(len(before))]
+      longer = Chain((subject, *chain.entities), (relation, *chain.relations))
+      chain = longer if is_hard(links, longer) else chain
+    made += [chain] if is_hard(links, chain) else []
+  return list(dict.fromkeys(made))
+
+
+def is_hard(links: np.ndarray, chain: Chain) -> bool:
+  """Whether a chain's last entity takes all of its facts: no guess hits it, and no shorter way leads to it.
+
+  A guess is the entity that is most often linked to, or the first one of several.
+  """
+  first, last = chain.entities[0], chain.entities[-1]
+  mentions = np.bincount(links[links >= 0], minlength=len(links))
+  ways = chains_from(links, first, within=set(range(len(links))))
+  shortest = min(len(way.relations) for way in ways if way.entities[-1] == last)
+  return len(chain.relations) > 1 and last != int(mentions.argmax()) and shortest == len(chain.relations)

@@ -14,15 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlx.envs import text
-from rlx.envs.text import Task
+from rlx.envs.text import StepTask
 from rlx.errors import between
 from rlx.types import Batch
 
 MARKS = 'xy,=:#'
 _CORNER, _ANSWER = 6, 3  # tokens of `43:18` and the mark behind it; of `18` and the end token
+_STEPS = 5  # two corners, what each is worth, and the answer
 
 
-def linear_programs(*, coefficient: int, bound: int, held_out_share: float) -> Task:
+def linear_programs(*, coefficient: int, bound: int, held_out_share: float) -> StepTask:
   """Prompts of programs; answers are two corners with their values, and the optimum.
 
   Args:
@@ -66,8 +67,11 @@ def linear_programs(*, coefficient: int, bound: int, held_out_share: float) -> T
     said, well_formed = _read(completions)
     return (well_formed & (said[:, -1] == problems['optimum'])).astype(jnp.float32)
 
-  return Task(
-      alphabet=alphabet, prompt_columns=10, answer_columns=2 * _CORNER + _ANSWER, sample=sample, verify=verify
+  return StepTask(
+      alphabet=alphabet, prompt_columns=10, answer_columns=2 * _CORNER + _ANSWER, sample=sample,
+      verify=verify, max_steps=_STEPS,
+      count_steps=lambda completions: jnp.full(len(completions), _STEPS),
+      grade_steps=steps_right, in_form=lambda problems, completions: _read(completions)[1],
   )
 
 

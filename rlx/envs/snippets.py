@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.envs import text
-from rlx.envs.text import Task
+from rlx.envs.retrieval import RetrievalTask
 from rlx.errors import between
 from rlx.types import Batch
 
@@ -25,23 +25,18 @@ _SEED = 0  # of which name belongs to which call
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SnippetTask(Task):
+class SnippetTask(RetrievalTask):
   """Files up to the cursor and the snippets of their repositories; its `solutions` are what comes next.
 
-  Problems have the columns `queries` [N, Q] and `candidates` [N, K, C], tokens without padding in front,
-  `gold` [N], which snippet defines what is called, -1 where the file does, and `prompts`, a file with one of
-  the snippets or none in front: what a generator reads that learns the language. Nothing but evaluations
-  asks for `gold`.
+  The candidates are snippets, an empty one included; `gold` is the one that defines what is called, -1 where
+  the file does. `prompts` are files with one of the snippets or none in front: what a generator reads that
+  learns the language.
 
   Attributes:
-    query_columns: Q.
-    candidate_shape: K snippets, the empty one included, and C columns of each.
     with_snippets: `(queries [N, Q], snippets [N, C], solutions [N, A]) -> rows`, whose prompts are these,
       and whose actions are the solutions; an empty snippet takes no room.
   """
 
-  query_columns: int
-  candidate_shape: tuple[int, int]
   with_snippets: Callable[[jax.Array, jax.Array, jax.Array], Batch]
 
 

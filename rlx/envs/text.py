@@ -97,6 +97,24 @@ class Task:
     return ''.join(self.alphabet[t - _NUM_SPECIAL] for t in tokens[: min(ends, default=len(tokens))])
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StepTask(Task):
+  """A task whose solutions are steps that are right or wrong by themselves.
+
+  Attributes:
+    max_steps: S, the most steps that are graded.
+    count_steps: `completions [N, C] -> [N] int32`, how many steps a completion says; S at most.
+    grade_steps: `(problems, completions) -> [N, S] bool`, which of them are right; False behind the last one.
+    in_form: `(problems, completions) -> [N] bool`, whether a completion has a solution's form and length,
+      right or wrong.
+  """
+
+  max_steps: int
+  count_steps: Callable[[jax.Array], jax.Array]
+  grade_steps: Callable[[Batch, jax.Array], jax.Array]
+  in_form: Callable[[Batch, jax.Array], jax.Array]
+
+
 def draw_indices(key: jax.Array, num: int, *, num_problems: int, held_out: bool, held_out_share: float):
   """[num] int32 numbers of problems, uniform over the training or the held-out share.
 

@@ -3,8 +3,9 @@
 import jax
 import jax.numpy as jnp
 
+from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
-from rlx.engine.speaker import Speaker
+from rlx.engine.speaker import Judge, Speaker
 from rlx.envs.text import Task
 from rlx.errors import at_least
 from rlx.evaluation.evaluation import Evaluation
@@ -41,9 +42,46 @@ def priced(
     )
     own = jax.tree.map(lambda x: x[rows['groups']], asked)
     reward = task.verify(own, engine.completions_of(rows, policy.decoding)).mean()
-    logprobs, _ = policy.score(models['policy'], rows)
-    expected, _ = reference.score(models['reference'], rows)
-    kl = jnp.where(rows['action_mask'], regularizers.kl_k3(logprobs, expected), 0).sum(axis=1).mean()
+    kl = _kl(models, policy, reference, rows)
     return {'reward': reward, 'kl': kl, 'value': reward - coef * kl}
 
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def judged_samples(
+    task: Dataset, policy: Speaker, reference: Speaker, judge: Judge, *, problems: int
+) -> Evaluation:
+  """A sample of each of the first held-out rows of a data set, as a reward model in the run sees it.
+
+  Args:
+    task: whose held-out rows are prompts.
+    policy: what is examined.
+    reference: what it is held to.
+    judge: `models['judge']`.
+    problems: how many held-out rows are asked.
+  Returns:
+    The evaluation; its metrics are `reward`, the mean of the reward model, `kl` as in `priced`, and `tokens`
+    of an answer.
+  Raises:
+    ValueError: there are fewer held-out rows.
+  """
+  at_least(1, problems=problems)
+  prompts = task.held_out(problems)
+
+  def ask(models: Models, world: World):
+    del world
+    asked = {name: jnp.asarray(prompts[name]) for name in ('prompts', 'prompt_lengths')}
+    rows = policy.sample(models['policy'], **asked, key=jax.random.key(_PROBLEMS_SEED), group_size=1)
+    return {
+        'reward': judge.apply(models['judge'], rows).mean(), 'kl': _kl(models, policy, reference, rows),
+        'tokens': rows['action_mask'].sum(axis=1).mean(),
+    }
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def _kl(models: Models, policy: Speaker, reference: Speaker, rows) -> jax.Array:
+  """[] KL(π || ref) in nats a row, by k3 on samples of π."""
+  logprobs, _ = policy.score(models['policy'], rows)
+  expected, _ = reference.score(models['reference'], rows)
+  return jnp.where(rows['action_mask'], regularizers.kl_k3(logprobs, expected), 0).sum(axis=1).mean()

@@ -5,13 +5,13 @@ import math
 import jax
 import jax.numpy as jnp
 
-from rlx.envs.snippets import SnippetTask
+from rlx.envs.retrieval import RetrievalTask
 from rlx.models import mlp
 from rlx.models.networks import Network
 from rlx.types import Key
 
 
-def retriever(task: SnippetTask, *, width: int, hidden: tuple[int, ...], size: int) -> Network:
+def retriever(task: RetrievalTask, *, width: int, hidden: tuple[int, ...], size: int) -> Network:
   """`apply(params, queries [..., Q], candidates [..., K, C]) -> [..., K]`, log-odds of taking a candidate.
 
       s(q, c) = e_q(q) · e_c(c) / √size

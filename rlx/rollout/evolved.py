@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from rlx.engine import seats as engine
 from rlx.engine.speaker import Speaker
-from rlx.envs.seats import SUCCESS, VariedTask
+from rlx.envs.seats import VariedTask
 from rlx.envs.text import Task
 from rlx.errors import ConfigError, at_least, between
 from rlx.rollout import store
@@ -20,6 +20,8 @@ from rlx.rollout.prompts import check_groups
 from rlx.rollout.seats import asking, check_seats
 from rlx.rollout.turns import Horizon
 from rlx.types import Batch, Key, Models, StatefulRollout, World
+
+FAILED, ASKED = 'failed', 'asked'  # problems that are remembered, and those of the last batch, in `world`
 
 
 def from_failures(
@@ -38,7 +40,8 @@ def from_failures(
     learnt: the seats whose rows make the batch.
     share: of the problems of a batch, in [0, 1]; as long as nothing has failed all are drawn.
     size: how many failures are remembered, the newest ones.
-    at_most: a problem has failed where no more of its episodes succeed, in [0, 1].
+    at_most: a problem has failed where no more of its episodes succeed, in [0, 1]. An episode succeeds where
+      the reward of the first seat that is learnt is above 1/2, whoever says it: the world, or a model.
   Returns:
     A `rollout` function. Its batches have, for the metrics, `evolved/made`, the share of episodes on problems
     that were made.
@@ -58,22 +61,27 @@ def from_failures(
 
   def begin(key: Key) -> World:
     like = jax.eval_shape(lambda key: task.sample(key, num_groups, False), key)
-    return {'task': task.begin(key), 'step': jnp.int32(0), 'failed': store.empty(like, size)}
+    asked = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
+    return {'task': task.begin(key), 'step': jnp.int32(0), ASKED: asked, FAILED: store.empty(like, size)}
 
   def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, pick_key, vary_key, sample_key, world_key = jax.random.split(key, 5)
     fresh, drawn = task.draw(world['task'], problem_key, num_groups)
-    made = task.vary(store.sample(world['failed'], pick_key, num_groups), vary_key)
-    is_made = (jnp.arange(num_groups) < round(share * num_groups)) & (world['failed']['size'] > 0)
+    made = task.vary(store.sample(world[FAILED], pick_key, num_groups), vary_key)
+    is_made = (jnp.arange(num_groups) < round(share * num_groups)) & (world[FAILED]['size'] > 0)
     problems = jax.tree.map(lambda x, y: jnp.where(_like(is_made, x), x, y), made, fresh)
     rows = ask(models, problems, sample_key, world_key, world['step'])
-    success = rows[learnt[0]][f'episode/{SUCCESS}'].reshape(num_groups, group_size).mean(axis=1)
-    failed = store.write_where(world['failed'], problems, success <= at_most)
     told = {'evolved/made': jnp.tile(jnp.repeat(is_made, group_size), len(learnt))}
     batch = {**engine.together(rows, learnt), **told}
-    return batch, {'task': drawn, 'step': world['step'] + 1, 'failed': failed}
+    return batch, {**world, 'task': drawn, 'step': world['step'] + 1, ASKED: problems}
 
-  return StatefulRollout(begin=begin, draw=draw, data=None)
+  def observe(world: World, batch: Batch) -> World:
+    outcomes = batch['rewards'][:episodes].reshape(num_groups, group_size)  # of the first seat that is learnt
+    succeeded = jnp.mean(outcomes > 0.5, axis=1)
+    failed = store.write_where(world[FAILED], world[ASKED], succeeded <= at_most)
+    return {**world, FAILED: failed}
+
+  return StatefulRollout(begin=begin, draw=draw, data=None, observe=observe)
 
 
 def _like(mask: jax.Array, x: jax.Array) -> jax.Array:

@@ -4,7 +4,7 @@ A turn is void where the world did not understand it (`understood`): it holds ne
 answer. What is dropped here was sampled, and paid for; the masks are in `controllers/schedules.py`.
 """
 
-import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from rlx.advantages import turns as turn_advantages
 from rlx.controllers import schedules
 from rlx.errors import ConfigError, at_least
 from rlx.rollout.select import first_rows
-from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, stateful
+from rlx.types import Batch, Key, Models, Rollout, StatefulRollout, World, redrawn
 
 
 def without_void_turns(rollout: Rollout) -> StatefulRollout:
@@ -28,15 +28,12 @@ def without_void_turns(rollout: Rollout) -> StatefulRollout:
     A `rollout` function; `turns/void` [B] is 1 for the rows that do not count.
   Source: SimpleTIR, https://arxiv.org/abs/2509.02479.
   """
-  inner = stateful(rollout)
 
-  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
-    batch, world = inner(models, world, key)
+  def without(batch: Batch) -> Batch:
     keep = schedules.without_void_turns(*fruitful_turns(batch))
-    scored = keep & batch['scored'] if 'scored' in batch else keep
-    return {**batch, 'scored': scored, 'turns/void': (~keep).astype(jnp.float32)}, world
+    return {**_scored_where(keep, batch), 'turns/void': (~keep).astype(jnp.float32)}
 
-  return dataclasses.replace(inner, draw=draw)
+  return _of_the_same_rows(rollout, without)
 
 
 def only_successes(rollout: Rollout, *, success: float) -> StatefulRollout:
@@ -49,15 +46,12 @@ def only_successes(rollout: Rollout, *, success: float) -> StatefulRollout:
     A `rollout` function; `turns/kept` [B] is 1 for the rows that count.
   Source: filtered behaviour cloning, as in TTI, https://arxiv.org/abs/2506.07976.
   """
-  inner = stateful(rollout)
 
-  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
-    batch, world = inner(models, world, key)
+  def succeeded(batch: Batch) -> Batch:
     keep = batch['rewards'] >= success
-    scored = keep & batch['scored'] if 'scored' in batch else keep
-    return {**batch, 'scored': scored, 'turns/kept': keep.astype(jnp.float32)}, world
+    return {**_scored_where(keep, batch), 'turns/kept': keep.astype(jnp.float32)}
 
-  return dataclasses.replace(inner, draw=draw)
+  return _of_the_same_rows(rollout, succeeded)
 
 
 def resampled_on_correct(
@@ -85,28 +79,45 @@ def resampled_on_correct(
         f'kept_rows={kept_rows} of group_size={group_size} with kind_min={kind_min} of each kind: keep no '
         'more than there are, and at most half of those by kind'
     )
-  inner = stateful(rollout)
 
-  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
-    draw_key, keep_key = jax.random.split(key)
-    batch, world = inner(models, world, draw_key)
-    if 'turns/rows' in batch:
-      raise ConfigError('episodes of several rows cannot be resampled: take turns.episodes')
-    fruitful, turns = fruitful_turns(batch)
-    errors = turns - fruitful.sum(axis=1)
-    right = batch['rewards'] >= success
-    answers = (~batch['truncated']).astype(jnp.int32)
-    keep = schedules.resampled_on_correct(
-        right, schedules.tool_penalties(errors, turns, answers, turns), batch['groups'], keep_key,
-        num_kept=kept_rows, kind_min=kind_min,
-    )
-    share = jnp.where(right, errors / jnp.maximum(turns, 1), jnp.nan)
-    num_rows = right.shape[0] // group_size * kept_rows
-    kept = first_rows({**batch, 'roc/errors_kept': share}, keep, num_rows=num_rows)
-    pool = jnp.full(num_rows, jnp.nanmean(share))
-    return {**kept, 'trajectories': jnp.arange(num_rows), 'roc/errors_pool': pool}, world
+  def resampled(drawn: Rollout) -> Rollout:
+    def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+      draw_key, keep_key = jax.random.split(key)
+      batch, world = drawn(models, world, draw_key)
+      if 'turns/rows' in batch:
+        raise ConfigError('episodes of several rows cannot be resampled: take turns.episodes')
+      fruitful, turns = fruitful_turns(batch)
+      errors = turns - fruitful.sum(axis=1)
+      right = batch['rewards'] >= success
+      answers = (~batch['truncated']).astype(jnp.int32)
+      keep = schedules.resampled_on_correct(
+          right, schedules.tool_penalties(errors, turns, answers, turns), batch['groups'], keep_key,
+          num_kept=kept_rows, kind_min=kind_min,
+      )
+      share = jnp.where(right, errors / jnp.maximum(turns, 1), jnp.nan)
+      num_rows = right.shape[0] // group_size * kept_rows
+      kept = first_rows({**batch, 'roc/errors_kept': share}, keep, num_rows=num_rows)
+      pool = jnp.full(num_rows, jnp.nanmean(share))
+      return {**kept, 'trajectories': jnp.arange(num_rows), 'roc/errors_pool': pool}, world
 
-  return dataclasses.replace(inner, draw=draw)
+    return draw
+
+  return redrawn(rollout, resampled)
+
+
+def _of_the_same_rows(rollout: Rollout, change: Callable[[Batch], Batch]) -> StatefulRollout:
+  def changed(drawn: Rollout) -> Rollout:
+    def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+      batch, world = drawn(models, world, key)
+      return change(batch), world
+
+    return draw
+
+  return redrawn(rollout, changed)
+
+
+def _scored_where(keep: jax.Array, batch: Batch) -> Batch:
+  return {**batch, 'scored': keep & batch['scored'] if 'scored' in batch else keep}
 
 
 def fruitful_turns(batch: Batch) -> tuple[jax.Array, jax.Array]:

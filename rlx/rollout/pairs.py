@@ -1,5 +1,6 @@
 """Comparisons: pairs of answers to the same problem, two rows behind one another, the better one first."""
 
+from collections.abc import Callable
 import dataclasses
 
 import jax
@@ -14,7 +15,18 @@ from rlx.losses.comparisons import both, sides
 from rlx.rewards.host import check_compiles
 from rlx.rewards.of_learners import best_and_worst
 from rlx.rollout.prompts import check_solutions
-from rlx.types import Annotate, Batch, Key, Models, Rollout, StatefulRollout, World, keep_world, stateful
+from rlx.types import (
+  Annotate,
+  Batch,
+  Key,
+  Models,
+  Rollout,
+  StatefulRollout,
+  World,
+  keep_world,
+  redrawn,
+  stateful,
+)
 
 
 def comparisons(task: Dataset, policy: Speaker, *, batch_size: int) -> StatefulRollout:
@@ -134,12 +146,30 @@ def paired(rollout: Rollout, reward: Annotate) -> StatefulRollout:
     rollout: a section of its own; what it remembers of its rows, it does not learn here.
     reward: scores its rows, a section of its own or that of the run; it has to compile.
   """
+  return _scored(rollout, reward, best_and_worst)
+
+
+def verdicts(rollout: Rollout, reward: Annotate, *, success: float) -> StatefulRollout:
+  """All rows of a rollout, each with the verdict whether it is a success: what `pointwise` learns from.
+
+  Args:
+    rollout: as for `paired`.
+    reward: as for `paired`.
+    success: a row with at least this reward is one.
+  """
+  return _scored(rollout, reward, lambda batch: {**batch, 'preferred': batch['rewards'] >= success})
+
+
+def _scored(rollout: Rollout, reward: Annotate, made: Callable[[Batch], Batch]) -> StatefulRollout:
+  """What is made of the rows of a rollout with their rewards; arguments as for `paired`."""
   check_compiles(reward)
-  inner = stateful(rollout)
 
-  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
-    draw_key, reward_key = jax.random.split(key)
-    batch, world = inner(models, world, draw_key)
-    return best_and_worst(reward(models, batch, reward_key)), world
+  def scored(drawn: Rollout) -> Rollout:
+    def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+      draw_key, reward_key = jax.random.split(key)
+      batch, world = drawn(models, world, draw_key)
+      return made(reward(models, batch, reward_key)), world
 
-  return dataclasses.replace(inner, draw=draw, observe=keep_world)
+    return draw
+
+  return redrawn(rollout, scored, observe=keep_world)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from rows_core import DISCOUNT, SHAPE, gaussian, state_values, values_of_the_mode
 
 from rlx.advantages import off_policy
-from rlx.algorithms.control import c51, dqn, droq, dsac_t, qr_dqn
+from rlx.algorithms.control import c51, dqn, droq, dsac_t, munchausen_dqn, qr_dqn
 from rlx.algorithms.control.a2c import a2c
 from rlx.algorithms.control.ddpg import ddpg
 from rlx.algorithms.control.impala import impala
@@ -90,6 +90,15 @@ def build_qr_dqn(env):
   policy = of_returns.greedy_on_quantiles(env, num_quantiles=QUANTILES, epsilon=0.3, **SHAPE)
   algorithm = qr_dqn.qr_dqn(
       uniform(env, policy), policy, discount=DISCOUNT, huber_delta=0.1, target_period=10
+  )
+  return Agent(algorithm, policy, {'policy': policy}, {'target': 'policy'})
+
+
+def build_munchausen_dqn(env):
+  policy = networks.epsilon_greedy(env, network=lambda env: networks.action_values(env, **SHAPE), epsilon=0.3)
+  algorithm = munchausen_dqn.munchausen_dqn(
+      uniform(env, policy), policy, alpha=0.5, tau=0.01, lowest=-1.0, discount=DISCOUNT, huber_delta=1.0,
+      target_period=1, target_rate=0.1,
   )
   return Agent(algorithm, policy, {'policy': policy}, {'target': 'policy'})
 
@@ -234,6 +243,7 @@ ROWS = [
         value_of_the_best),
     Row('c51', build_c51, True, 3e-3, 700, 1, value_of_the_best),
     Row('qr_dqn', build_qr_dqn, True, 3e-3, 700, 1, value_of_the_best),
+    Row('munchausen_dqn', build_munchausen_dqn, True, 3e-3, 700, 1, value_of_the_best),
     Row('redq', build_redq, False, 3e-3, 1500, 1, mean_of_the_mode),
     Row('droq', build_droq, False, 3e-3, 1500, 1, dropped_mean_of_the_mode),
     Row('dsac_t', build_dsac_t, False, 3e-3, 1500, 1, distribution_of_the_mode),

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.algorithms.control import c51, ddpg, dqn, qr_dqn, td3
+from rlx.algorithms.control import c51, ddpg, dqn, munchausen_dqn, qr_dqn, td3
 from rlx.algorithms.control.droq import droq
 from rlx.algorithms.control.mpo import mpo
 from rlx.algorithms.control.redq import redq
@@ -175,6 +175,45 @@ def test_rows_of_stretches_and_weights_count_as_they_say():
   np.testing.assert_allclose(loss, np.mean(weights * delta**2 / 2), rtol=1e-5)
   told = algorithm.advantage(models, {**batch, 'spans': spans}, None)
   np.testing.assert_allclose(told['priorities'], np.abs(delta), rtol=1e-5)
+
+
+def judged(algorithm):
+  """Priorities |Q - y| of six transitions, and Q and Q̄ of them and of what follows them [6, A]."""
+  env = probes.better(discrete=True)
+  policy = networks.epsilon_greedy(
+      env, network=lambda env: networks.action_values(env, **SHAPE), epsilon=0.1
+  )
+  models = {'policy': policy.init(jax.random.key(0)), 'target': policy.init(jax.random.key(1))}
+  batch = transitions(env)
+  values = lambda model, name: np.array(policy.values(models[model], batch[name]), np.float64)
+  told = algorithm(policy).advantage(models, batch, None)['priorities']
+  lagging = values('target', 'observations'), values('target', 'next_observations')
+  return batch, told, values('policy', 'observations')[np.arange(6), batch['actions']], *lagging
+
+
+def munchausen(**hyper):
+  known = dict(discount=0.5, huber_delta=1.0, target_period=1, target_rate=0.1)
+  return lambda policy: munchausen_dqn.munchausen_dqn(None, policy, **known, **hyper)
+
+
+def test_munchausen_is_paid_for_being_sure():
+  batch, told, q, lagging, behind = judged(munchausen(alpha=0.9, tau=0.3, lowest=-0.2))
+  log_policy = lambda values: values / 0.3 - np.log(np.exp(values / 0.3).sum(axis=1, keepdims=True))
+  bonus = np.clip(0.3 * log_policy(lagging)[np.arange(6), batch['actions']], -0.2, 0)
+  soft = np.sum(np.exp(log_policy(behind)) * (behind - 0.3 * log_policy(behind)), axis=1)
+  assert (bonus == -0.2).any() and (bonus > -0.2).any()
+  y = batch['rewards'] + 0.9 * bonus + np.where(batch['terminated'], 0, 0.5) * soft
+  np.testing.assert_allclose(told, np.abs(q - y), rtol=1e-4)
+
+
+def test_munchausen_without_bonus_and_temperature_is_dqn():
+  _, cold, *_ = judged(munchausen(alpha=0.0, tau=1e-5, lowest=-1.0))
+  _, plain, *_ = judged(
+      lambda policy: dqn.dqn(
+          None, policy, target=dqn.max_target, discount=0.5, huber_delta=1.0, target_period=1
+      )
+  )
+  np.testing.assert_allclose(cold, plain, atol=1e-4)
 
 
 # --- ensembles ----------------------------------------------------------------------------------------------

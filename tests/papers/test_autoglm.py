@@ -103,7 +103,7 @@ def test_a_share_of_the_tasks_are_like_those_that_have_failed(monkeypatch, share
 
     def ask(models, problems, key, world_key, step):
       rows = jax.tree.map(lambda x: jnp.repeat(x, group_size, axis=0), problems)
-      return {'planner': {'goals': rows['goals'], 'episode/success': (rows['goals'] < 2).astype(jnp.float32)}}
+      return {'planner': {'goals': rows['goals'], 'rewards': (rows['goals'] < 2).astype(jnp.float32)}}
 
     return ask
 
@@ -119,6 +119,7 @@ def test_a_share_of_the_tasks_are_like_those_that_have_failed(monkeypatch, share
     made = np.asarray(batch['evolved/made'])
     assert made.mean() == (share if step else 0.0)  # nothing has failed before the first batch
     assert (np.asarray(batch['goals'])[made] == 2).all()
+    world = rollout.observe(world, batch)
   assert int(world['failed']['size']) == 32  # of more that have failed
 
 

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlx.algorithms.webrl import is_familiar, outcome_advantages, webrl
+from rlx.evaluation import evolved
+from rlx.rollout import pairs
 
 # Two episodes of three columns: turns of two tokens and of one, and one turn of three.
 TURNS = jnp.array([[0, 0, 1], [0, 0, 0]])
@@ -77,3 +79,27 @@ def test_of_old_episodes_only_successes_that_are_familiar_count():
   )
   assert weights(known, [0.0, 1.0])[1] > 0 and weights(known, [0.0, 0.0])[1] == 0
   assert weights(foreign, [0.0, 1.0])[1] == 0 < weights(foreign, [0.0, 1.0])[0]
+
+
+def outcomes(rewards):
+  """Rows of a rollout, and a reward that says these of them."""
+  return lambda models, world, key: ({'rows': jnp.arange(3)}, world), lambda models, batch, key: {
+      **batch, 'rewards': jnp.array(rewards)
+  }
+
+
+def test_a_verdict_is_whether_the_reward_is_that_of_a_success():
+  rows, _ = pairs.verdicts(*outcomes([0.0, 0.5, 1.0]), success=0.5)({}, {}, jax.random.key(0))
+  assert rows['preferred'].tolist() == [False, True, True]
+
+
+def test_what_is_asked_is_as_hard_as_what_has_failed_in_its_share():
+  """Fresh tasks have one goal; of those that are remembered two have two, and the third place is empty."""
+  task = types.SimpleNamespace(sample=lambda key, num, held_out: {'goals': jnp.ones(num)})
+  failed = {'rows': {'goals': jnp.array([2, 2, 0])}, 'size': 2}
+  goals = lambda share, world: float(
+      evolved.asked(task, of='goals', share=share, problems=4).ask({}, world)['goals']
+  )
+  assert goals(0.25, {'failed': failed}) == 0.25 * 2 + 0.75
+  assert goals(0.0, {'failed': failed}) == goals(0.25, {}) == 1.0
+  assert goals(0.25, {'failed': {**failed, 'size': 0}}) == 1.0

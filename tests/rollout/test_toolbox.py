@@ -1,8 +1,10 @@
 """Calls of tools: every way to fail is words and a count, a record repeats them, and worlds are had again."""
 
+import collections
 import functools
 import json
 import random
+import time
 
 import plain_tools
 import pytest
@@ -296,6 +298,37 @@ def test_schemas_are_those_that_chat_templates_take():
   assert of_function['function']['parameters'] == wanted
   every = box(tools={'echo': plain_tools.echo}, environments=COUNTER).schemas
   assert [one['function']['name'] for one in every] == ['echo', 'add', 'draw', 'fail']
+
+
+def torn(text, rng):
+  """A text with some characters taken out, put in, or exchanged."""
+  for _ in range(rng.randint(1, 4)):
+    place = rng.randrange(len(text))
+    put = rng.choice(('', '"', '}', '<', '\\', '\0', 'é', '[', '1', 'null'))
+    text = text[:place] + put + text[place + 1 :]
+  return text
+
+
+@pytest.mark.slow
+def test_of_two_hundred_broken_calls_none_is_silent_and_none_hangs(functions):
+  rng, right = random.Random(0), '{"name": "add", "arguments": {"x": 1, "y": 2}}'
+  ways = ('raise', 'exit', 'hang', 'die', 'forge')
+  calls = [Call('fail', {'how': how}) for how in ways * 10] + [Call('nobody', {})] * 10
+  while len(calls) < 200:
+    [call] = hermes_json(f'<tool_call>{torn(right, rng)}</tool_call>')
+    numbers = call.arguments if isinstance(call, Call) else {}
+    if call[0] != 'add' or {*numbers} != {'x', 'y'} or {type(x) for x in numbers.values()} != {int}:
+      calls.append(call)
+  rng.shuffle(calls)
+  kinds = collections.Counter()
+  for number, call in enumerate(calls):
+    began = time.monotonic()
+    broken, added = functions.turn(Seat(number, {}, ''), 0, [call, Call('add', {'x': 1, 'y': 2})])
+    assert broken.kind in FAILURES and broken.text.startswith('Error: '), (call, broken)
+    assert added.text == '3' and time.monotonic() - began < 30
+    kinds[broken.kind] += 1
+  print(kinds)
+  assert kinds.keys() >= {'unknown', 'malformed', 'arguments', 'raised', 'timeout', 'died'}
 
 
 def test_every_kind_of_failure_is_tried_here():

@@ -50,5 +50,5 @@ def claim() -> Claim:
       reading=mean('eval/held_out/accuracy', last=3),
       asserts=(above('groups alone'),),
       baseline=Arm('groups alone', {'algorithm.batch_weight': 0.0}),
-      minutes=20.0,
+      minutes=8.0,
   )

@@ -8,9 +8,13 @@ are in the traces that are imitated, in 100 steps; then the outcome alone is pai
 
 Paper: https://arxiv.org/abs/2510.17790
 
-Result: not run to its end. In a trial with 40 steps of imitation, one seed of five that was looked at, calls
-went from 0.63 an episode behind imitation to 0.08 after 60 steps of GRPO, at 34 % accuracy: what is known too
-little is dropped before it has paid. So there are 100 steps now, which were not run.
+Result: it shows in part. Mean of the last 2 eval/held_out/accuracy after 160 train steps, median of 5 seeds
+(worst): 0.915 (0.87), 'primitives alone' 0.545 (0). Claimed, and got (95 % interval over seeds): above
+'primitives alone' by 0.05, got 0.3017 (0.03 to 0.73), the seeds leave it open; mean of the last 2
+eval/held_out/turns: below 'primitives alone' by 0.3, got 0.9083 (0.4983 to 2.083); mean of the last 2
+eval/held_out/calls: above 0.6, got 0.69 (0.4333 to 0.825), the seeds leave it open; mean of the last 2
+eval/held_out/refused: below 0.2, got 0 (0 to 0). 197 CPU-s on 1 cores of a CPU;
+`rlx reproduce agents/desk_ultracua`.
 """
 
 from ml_collections import ConfigDict

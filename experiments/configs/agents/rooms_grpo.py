@@ -19,8 +19,8 @@ TURNS = {'turn_tokens': 2, 'max_turns': 12}  # a letter and the end token
 
 
 def get_config(arg: str = '', *, steps: int = 400) -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing), `small` (half of the episodes, 120 steps: a minute or two);
-  `steps` are those of the last stage."""
+  """Arguments: `smoke` (seconds, learns nothing), `small` (a quarter of the parameters, half of the episodes,
+  100 steps: a minute or two); `steps` are those of the last stage."""
   arg = parse_arg(arg, smoke=False, small=False)
   config = arithmetic.get_config('', steps=steps)
   config.task = {
@@ -51,7 +51,10 @@ def get_config(arg: str = '', *, steps: int = 400) -> ConfigDict:
       'held_out': {'name': 'turns.episodes', 'every': 20, 'problems': 256, 'num_slots': 64, **TURNS}
   }
   if arg.small:
-    config.steps, config.rollout.batch_size, config.rollout.num_slots = min(steps, 120), 64, 32
+    config.steps, config.rollout.batch_size, config.rollout.num_slots = min(steps, 100), 64, 32
+    config.models.policy.update(width=32, mlp_size=64)
+    config.optimizer.update(learning_rate=2e-3, decay_steps=config.steps - 20)
+    config.evals.held_out.problems = 128
   if arg.smoke:
     _shrink(config)
   return config

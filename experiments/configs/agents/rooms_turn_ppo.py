@@ -44,5 +44,5 @@ def claim() -> Claim:
       reading=mean('eval/held_out/accuracy'),
       asserts=(above('by tokens'),),
       baseline=Arm('by tokens', {'algorithm.name': 'ppo'}),
-      minutes=30.0,
+      minutes=12.0,
   )

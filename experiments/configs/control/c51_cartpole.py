@@ -24,5 +24,5 @@ def get_config(arg: str = '') -> ConfigDict:
       'epsilon': 0.1,
       **atoms,
   }
-  config.algorithm = {'name': 'c51', 'discount': 0.99, 'target_period': 200, **atoms}
+  config.algorithm = {'name': 'c51', 'discount': 0.99, 'target_period': 1, 'target_rate': 0.005, **atoms}
   return config

@@ -4,8 +4,8 @@ Paper: Mnih et al., 2015, https://doi.org/10.1038/nature14236
 
     rlx --config=control/dqn_cartpole --workdir=runs/dqn_cartpole
 
-Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 250 of 500, the worst
-192 (`python -m rlx.experiments.control_table`).
+Result: after 100,000 steps of the environment the interquartile mean of ten seeds is 500 of 500, the worst
+464 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
@@ -25,25 +25,26 @@ def get_config(arg: str = '') -> ConfigDict:
       },
   }
   config.trained, config.slow = ('policy',), {'target': 'policy'}
-  config.steps = 10_000  # 40,000 steps of the environment
+  config.steps = 25_000  # 100,000 steps of the environment
   config.rollout = {
       'name': 'replay',
       'num_envs': 4,
       'num_steps': 1,  # of each environment a train step
-      'capacity': 20_000,  # transitions
+      'capacity': 100_000,  # transitions: all of them
       'warmup_steps': 1000,  # random ones before the first train step
-      'batch_size': 128,
+      'batch_size': 512,  # for four updates, one for each step of an environment
   }
   config.algorithm = {
       'name': 'dqn',
       'target': {'name': 'dqn.max_target'},
       'discount': 0.99,
       'huber_delta': 50.0,  # in units of returns, which reach 100
-      'target_period': 200,  # updates
+      'target_period': 1,  # updates
+      'target_rate': 0.005,
   }
-  config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
-  config.optimizer.update(learning_rate=5e-4, decay_steps=10_000, clip_norm=10.0)
-  config.evals.episodes.every, config.checkpoint.every, config.log.steps_per_dispatch = 1000, 5000, 250
+  config.updates = {'epochs': 1, 'minibatches': 4, 'microbatches': 1}
+  config.optimizer.update(learning_rate=5e-4, decay_steps=100_000, clip_norm=10.0)
+  config.evals.episodes.every, config.checkpoint.every, config.log.steps_per_dispatch = 2500, 5000, 250
   if parse_arg(arg, smoke=False).smoke:
     config.steps, config.log.steps_per_dispatch = 4, 2
     config.evals.episodes.every = config.checkpoint.every = 2

@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.reasoning import brpo_chain
 
@@ -31,6 +32,10 @@ def get_config(arg: str = '') -> ConfigDict:
       'process_weight': 1.0,
       'min_votes': 3,  # the majority of four
   }
+  if parse_arg(arg, smoke=False, small=False).smoke:
+    config.population.size = 1  # three take twice as long to compile
+    config.task.update(min_steps=3, max_steps=3)
+    config.log.samples = 0
   return config
 
 

@@ -5,7 +5,9 @@
     rlx --config=preferences/rlhf:model=DIR,train=FILE,method=online_dpo --workdir=runs/online_dpo
 
 `online_dpo` learns from the best and the worst of each prompt's answers, as the reward model says. The policy
-is held to what it was when the last stage began. Papers: https://arxiv.org/abs/2203.02155;
+is held to what it was when the last stage began. With `judge=DIR`, a directory for sequence classification
+such as `preferences/reward.py` leaves, there is the last stage alone; with `held_out` as well it says the
+reward and the KL of answers to held-out prompts. Papers: https://arxiv.org/abs/2203.02155;
 https://arxiv.org/abs/2405.07863 (online DPO).
 
 Result: not run yet. All stages of `:smoke` were traced.
@@ -23,15 +25,15 @@ METHODS = ('ppo', 'grpo', 'online_dpo')
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: those of `preferences/dpo.py` but `lora_rank`, and `method`; `held_out` is for the reader."""
-  defaults = {'method': 'ppo'}
+  """Arguments: those of `preferences/dpo.py` but `lora_rank`, `method` and `judge`."""
+  defaults = {'method': 'ppo', 'judge': ''}
   config = dpo.get_config(arg, **defaults)
   arg = parse_arg(arg, **{**sft.DEFAULTS, **dpo.DEFAULTS, **defaults})
   if arg.method not in METHODS:
     raise ConfigError(f'method={arg.method!r} is none of {", ".join(METHODS)}')
   if arg.lora_rank:
     raise ConfigError(f'lora_rank={arg.lora_rank}: this config trains all weights')
-  config.evals = ConfigDict()
+  held_out, config.evals = config.evals, ConfigDict()
   config.log.headline = 'preference/right' if arg.method == 'online_dpo' else 'reward/mean'
   config.models.judge = {'name': 'reward_head'}
   config.stages = ('sft', 'rewarding', 'main')
@@ -49,7 +51,22 @@ def get_config(arg: str = '') -> ConfigDict:
   for stage in (config.sft, config.rewarding):
     stage.task = config.task
   _against_the_judge(config, arg.method, smoke=arg.smoke)
+  if arg.judge:
+    _judged_by(config, arg.judge, held_out)
   return config
+
+
+def _judged_by(config: ConfigDict, directory: str, held_out: ConfigDict) -> None:
+  """Leaves the last stage, and a reward model from files."""
+  shape = ('context_length', 'dtype', 'param_dtype', 'remat', 'attention')
+  config.models.judge = {
+      'name': 'classifier', 'directory': directory, **{name: config.models.policy[name] for name in shape},
+  }
+  config.stages = ('main',)
+  del config['sft'], config['rewarding']
+  if held_out:
+    config.evals.held_out = {'name': 'judged_samples', 'every': held_out.held_out.every, 'problems': 64}
+    config.log.headline = 'eval/held_out/reward'
 
 
 def _against_the_judge(config: ConfigDict, method: str, *, smoke: bool) -> None:

@@ -1,0 +1,21 @@
+"""DPPO on two-digit addition: the quickstart with 600 steps of two updates.
+
+    rlx --config=policy_gradient/dppo_tv_arithmetic --workdir=runs/dppo_tv
+
+Paper: https://arxiv.org/abs/2602.04879
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `small`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {'name': 'dppo_tv', 'low': 0.2, 'high': 0.2, 'ratio_max': 20.0}
+  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  return config

@@ -1,0 +1,21 @@
+"""The two-sided clip of INTELLECT-2 on two-digit addition: the quickstart with 600 steps of two updates.
+
+    rlx --config=policy_gradient/dual_clip_arithmetic --workdir=runs/dual_clip
+
+Paper: https://arxiv.org/abs/2505.07291
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `small`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {'name': 'dual_clip', 'clip_low': 0.2, 'clip_high': 0.2, 'ratio_max': 4.0}
+  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  return config

@@ -1,0 +1,23 @@
+"""IcePop on two-digit addition: the quickstart with 600 steps of two updates.
+
+    rlx --config=policy_gradient/icepop_arithmetic --workdir=runs/icepop
+
+Paper: https://arxiv.org/abs/2510.18855
+
+Sampler and trainer differ by rounding alone: it is to cost nothing.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `small`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {'name': 'icepop', 'clip_low': 0.2, 'clip_high': 0.2, 'ratio_min': 0.5, 'ratio_max': 5.0}
+  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  return config

@@ -1,0 +1,21 @@
+"""KL-Cov on two-digit addition: the quickstart with 600 steps of two updates.
+
+    rlx --config=policy_gradient/kl_cov_arithmetic --workdir=runs/kl_cov
+
+Paper: https://arxiv.org/abs/2505.22617
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `small`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {'name': 'kl_cov', 'fraction': 0.002, 'leash': 1.0}
+  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  return config

@@ -1,0 +1,21 @@
+"""Lite PPO on two-digit addition: the quickstart with 600 steps of two updates.
+
+    rlx --config=policy_gradient/lite_ppo_arithmetic --workdir=runs/lite_ppo
+
+Paper: https://arxiv.org/abs/2508.08221
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `small`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {'name': 'lite_ppo', 'clip_low': 0.2, 'clip_high': 0.2}
+  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  return config

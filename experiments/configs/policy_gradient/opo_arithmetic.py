@@ -1,0 +1,20 @@
+"""OPO on two-digit addition: the quickstart with 600 steps.
+
+    rlx --config=policy_gradient/opo_arithmetic --workdir=runs/opo
+
+Paper: https://arxiv.org/abs/2505.23585
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `small`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {'name': 'opo'}
+  return config

@@ -1,0 +1,23 @@
+"""Pass@k training on two-digit addition: the quickstart with 600 steps of two updates.
+
+    rlx --config=policy_gradient/pass_at_k_arithmetic --workdir=runs/pass_at_k
+
+Paper: https://arxiv.org/abs/2508.10751
+
+Greedy accuracy is not what it trains: pass@8 is in the table.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `small`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {'name': 'pass_at_k', 'clip_low': 0.2, 'clip_high': 0.2, 'k': 4}
+  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  return config

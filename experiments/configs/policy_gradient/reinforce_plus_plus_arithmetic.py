@@ -1,0 +1,27 @@
+"""REINFORCE++ on two-digit addition: the quickstart with 600 steps of two updates.
+
+    rlx --config=policy_gradient/reinforce_plus_plus_arithmetic --workdir=runs/reinforce_plus_plus
+
+Paper: https://arxiv.org/abs/2501.03262
+
+The paper holds the policy to a reference in the reward; here nothing does, as in the others of the table.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `small`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {
+      'name': 'reinforce_plus_plus',
+      'kl': {'name': 'no_kl'},
+      'clip_low': 0.2, 'clip_high': 0.2,
+  }
+  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  return config

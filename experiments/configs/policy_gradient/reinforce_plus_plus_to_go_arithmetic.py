@@ -1,0 +1,29 @@
+"""REINFORCE++ with penalties to go on two-digit addition: the quickstart with 600 steps of two updates.
+
+    rlx --config=policy_gradient/reinforce_plus_plus_to_go_arithmetic --workdir=runs/mine
+
+Paper: https://arxiv.org/abs/2501.03262
+
+It differs from REINFORCE++ in how the KL in the reward is counted: so there is one, to what SFT left.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `small`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.slow = {'reference': 'policy'}
+  config.algorithm = {
+      'name': 'reinforce_plus_plus_to_go',
+      'kl': {'name': 'kl_in_reward', 'coef': 0.01},
+      'clip_low': 0.2, 'clip_high': 0.2,
+      'discount': 1.0,
+  }
+  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  return config

@@ -1,0 +1,25 @@
+"""VESPO on two-digit addition: the quickstart with 600 steps of two updates.
+
+    rlx --config=policy_gradient/vespo_arithmetic --workdir=runs/vespo
+
+Paper: https://arxiv.org/abs/2602.10693
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.quickstart import arithmetic
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of the quickstart (`smoke`, `small`, `digits`, `operators`)."""
+  config = arithmetic.get_config(arg, steps=600)
+  config.population.size = 3
+  config.algorithm = {
+      'name': 'vespo',
+      'power_positive': 2.0, 'rate_positive': 3.0,
+      'power_negative': 3.0, 'rate_negative': 2.0,
+  }
+  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  return config

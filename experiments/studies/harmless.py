@@ -1,0 +1,266 @@
+"""Comparisons that people made: a small decoder from nothing, reward models, then DPO, KTO and PPO; one page.
+
+    python -m rlx.experiments.studies.harmless --pairs=harmless_base_test.jsonl.gz --folder=runs/harmless
+
+The file holds rows `chosen, rejected`, dialogues that differ in their last answer, as Anthropic's HH has them
+(https://github.com/anthropics/hh-rlhf). Prompts are cut at the last question, whose answers are compared;
+what has a longer answer or question than the decoder reads is left out. A fifth of the prompts is held out.
+
+The decoder is made by `rlx init-model` and pretrained on the training texts. Every run is stopped behind its
+first checkpoint and started again. What is done stays done: the same command goes on where it stopped. With
+`--torch_python`, an interpreter with torch and transformers, what was exported is loaded there, and its
+numbers are compared.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Mapping
+import gzip
+import json
+from pathlib import Path
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import zlib
+
+import numpy as np
+from scipy import optimize
+
+from rlx.experiments.commands import EXIT_REQUEUE
+from rlx.experiments.init_model import init_model
+from rlx.experiments.studies import common
+
+ANSWER, QUESTION = '\n\nAssistant:', '\n\nHuman:'
+LONGEST = {'prompt': 300, 'answer': 400}  # characters
+SEEDS = 3  # of reward models
+SIZES = dict(vocab_size=768, layers=2, width=96, heads=4, kv_heads=2, mlp_size=256, context_length=384)
+STEPS = {'pretrained': 300, 'reward': 100, 'dpo': 60, 'kto': 60, 'ppo': 16}
+
+
+def main(argv: list[str] | None = None) -> None:
+  """Runs what is missing, and writes the page."""
+  arguments, began = _parser().parse_args(argv), time.monotonic()
+  folder = Path(arguments.folder)
+  steps = {name: max(4, round(num * arguments.scale)) for name, num in STEPS.items()}
+  files, counts = prepare(Path(arguments.pairs), folder)
+  base = folder / 'base'
+  if not base.exists():
+    init_model([files['texts']], base, family='llama', chat_template='none', seed=0, dtype='float32', **SIZES)
+  rows = {'rollout.batch_size': 32, 'score.packed_columns': SIZES['context_length']}
+  runs = {'pretrained': Run(
+      'llm/sft', {'model': base, 'train': files['texts'], 'held_out': files['texts_held_out']},
+      steps['pretrained'], 2e-3, {**rows, 'evals.held_out.problems': 64},
+  )}
+  start = folder / 'pretrained' / 'model'
+  data = {'model': start, 'train': files['train'], 'held_out': files['held_out']}
+  held_out = {'evals.held_out.pairs': counts['held out']}
+  for seed in range(SEEDS):
+    runs[f'reward_{seed}'] = Run(
+        'preferences/reward', data, steps['reward'], 3e-4,
+        {**held_out, 'rollout.batch_size': 32, 'seed': seed},
+    )
+  for method in ('dpo', 'kto'):
+    runs[method] = Run(
+        f'preferences/{method}', data, steps[method], 1e-4, {**held_out, **rows}
+    )
+  runs['ppo'] = Run(
+      'preferences/rlhf', {**data, 'judge': folder / 'reward_0' / 'judge' / 'model'}, steps['ppo'], 1e-4,
+      {**rows, 'decoding.max_tokens': 48},
+  )
+  for name, run in runs.items():
+    run.make(folder / name)
+    print(f'{time.monotonic() - began:5.0f} s  {name}', flush=True)
+  found = {name: list(rows_of(folder / name)) for name in runs}
+  words = bag_of_words(files['train'], files['held_out'])
+  loaded = transformers_says(arguments.torch_python, folder) if arguments.torch_python else 'not asked'
+  write(Path(arguments.output), found, counts, words, loaded, steps)
+
+
+class Run:
+  """A run of a config, and what is changed of it."""
+
+  def __init__(self, config: str, argument: Mapping, steps: int, rate: float, changes: Mapping):
+    """Args: argument and changes of the config; the train steps; the learning rate."""
+    self._config = f'{config}:' + ','.join(f'{name}={value}' for name, value in argument.items())
+    self._changes = {
+        'steps': steps, 'checkpoint.every': max(1, steps // 4), 'evals.held_out.every': max(1, steps // 4),
+        'optimizer.learning_rate': rate, 'optimizer.decay_steps': steps, 'log.samples': 2, **changes,
+    }
+
+  def make(self, workdir: Path) -> None:
+    """Trains; the first time it is stopped behind its first checkpoint, and started again.
+
+    Raises:
+      RuntimeError: it ended otherwise.
+    """
+    if (workdir / 'done').exists():
+      return
+    command = [
+        'rlx', f'--config={self._config}', f'--workdir={workdir}', '--quiet',
+        *(f'--config.{name}={value}' for name, value in self._changes.items()),
+    ]
+    command[:1] = [str(Path(sys.executable).parent / 'rlx')]
+    stopped = workdir / 'stopped'
+    if not stopped.exists():
+      process = subprocess.Popen(command)
+      while process.poll() is None and not any(workdir.glob('checkpoints/*[0-9]')):
+        time.sleep(0.2)
+      process.send_signal(signal.SIGTERM)
+      if process.wait() not in (EXIT_REQUEUE, 0):
+        raise RuntimeError(f'{workdir}: exit code {process.returncode}; see above')
+      stopped.write_text(f'{process.returncode}\n')
+    subprocess.run(command, check=True)
+    (workdir / 'done').touch()
+
+
+# --- data ---------------------------------------------------------------------------------------------------
+
+
+def prepare(pairs: Path, folder: Path) -> tuple[dict[str, Path], Counter]:
+  """Files of texts and of comparisons in a folder, and how many rows there are, or why they are not."""
+  folder.mkdir(parents=True, exist_ok=True)
+  counts, parts, texts = Counter(), {'train': [], 'held_out': []}, {'texts': [], 'texts_held_out': []}
+  with gzip.open(pairs, 'rt') as lines:
+    for line in lines:
+      row = compared(json.loads(line))
+      counts['all'] += 1
+      if isinstance(row, str):
+        counts[row] += 1
+        continue
+      is_held_out = zlib.crc32(row['prompt'].encode()) % 5 == 0
+      parts['held_out' if is_held_out else 'train'].append(row)
+      texts['texts_held_out' if is_held_out else 'texts'] += [
+          {'prompt': row['prompt'], 'completion': row[name]} for name in ('chosen', 'rejected')
+      ]
+  counts |= {'train': len(parts['train']), 'held out': len(parts['held_out'])}
+  files = {}
+  for name, rows in {**parts, **texts}.items():
+    files[name] = folder / f'{name}.jsonl'
+    files[name].write_text(''.join(json.dumps(row) + '\n' for row in rows))
+  return files, counts
+
+
+def compared(row: Mapping[str, str]) -> dict[str, str] | str:
+  """The last question of a row and both answers to it; or why there are none.
+
+  >>> asked = 'x\\n\\nHuman: Why?\\n\\nAssistant:'
+  >>> compared({'chosen': f'{asked} So.', 'rejected': f'{asked} No.'})
+  {'prompt': 'Human: Why?\\n\\nAssistant:', 'chosen': ' So.', 'rejected': ' No.'}
+  """
+  sides = [row[name].rpartition(ANSWER) for name in ('chosen', 'rejected')]
+  if sides[0][0] != sides[1][0]:
+    return 'differ before the last answer'
+  question = sides[0][0].rpartition(QUESTION)[2]
+  answers = [side[2] for side in sides]
+  if not all(answer.strip() for answer in answers) or answers[0] == answers[1]:
+    return 'no two answers'
+  if len(question) > LONGEST['prompt'] or max(map(len, answers)) > LONGEST['answer']:
+    return 'too long'
+  prompt = f'{QUESTION.strip()}{question}{ANSWER}'
+  return {'prompt': prompt, 'chosen': answers[0], 'rejected': answers[1]}
+
+
+def bag_of_words(train: Path, held_out: Path) -> float:
+  """Held-out accuracy of a logistic regression of comparisons on which words an answer has."""
+  words = lambda text: set(re.findall(r"[a-z']+", text.lower()))
+  rows = {path: [json.loads(line) for line in path.read_text().splitlines()] for path in (train, held_out)}
+  seen = Counter(word for row in rows[train] for side in ('chosen', 'rejected') for word in words(row[side]))
+  index = {word: i for i, word in enumerate(word for word, num in seen.items() if num >= 5)}
+
+  def features(path):
+    x = np.zeros((len(rows[path]), len(index)))
+    for i, row in enumerate(rows[path]):
+      for sign, side in ((1, 'chosen'), (-1, 'rejected')):
+        x[i, [index[word] for word in words(row[side]) if word in index]] += sign
+    return x
+
+  x = features(train)
+
+  def loss(weights):
+    margin = x @ weights
+    slope = -1 / (1 + np.exp(margin))
+    return np.logaddexp(0, -margin).sum() + weights @ weights / 2, x.T @ slope + weights
+
+  weights = optimize.minimize(loss, np.zeros(len(index)), jac=True, method='L-BFGS-B').x
+  return float(np.mean(features(held_out) @ weights > 0))
+
+
+# --- what came out ------------------------------------------------------------------------------------------
+
+
+def rows_of(workdir: Path) -> Iterable[dict]:
+  """Rows of metrics with an evaluation."""
+  for line in (workdir / 'metrics.jsonl').read_text().splitlines():
+    row = json.loads(line)
+    if any(name.startswith('eval/') for name in row):
+      yield row
+
+
+def transformers_says(python: str, folder: Path) -> str:
+  """How far what transformers computes of exported models is from what rlx does, in words."""
+  script = Path(__file__).with_name('harmless_loaded.py')
+  text = subprocess.run([python, script, folder], check=True, capture_output=True, text=True).stdout
+  return text.strip().splitlines()[-1]
+
+
+def write(output: Path, found, counts: Counter, words: float, loaded: str, steps: Mapping) -> None:
+  """The page."""
+  last = lambda name, metric: found[name][-1][f'eval/held_out/{metric}']
+  first = lambda name, metric: found[name][0][f'eval/held_out/{metric}']
+  judges = [last(f'reward_{seed}', 'accuracy') for seed in range(SEEDS)]
+  left_out = ', '.join(f'{counts[why]} {why}' for why in sorted(counts) if why not in _KEPT)
+  percent = lambda x: f'{100 * x:.1f} %'
+  lines = [
+      f'| pretrained | nats a token | {first("pretrained", "nll"):.2f} | {last("pretrained", "nll"):.2f} |',
+      *(f'| reward model, seed {seed} | accuracy | {percent(first(f"reward_{seed}", "accuracy"))} | '
+        f'{percent(x)} |' for seed, x in enumerate(judges)),
+      *(f'| {name.upper()} | implicit accuracy | {percent(first(name, "accuracy"))} | '
+        f'{percent(last(name, "accuracy"))} |' for name in ('dpo', 'kto')),
+      *(f'| {name.upper()} | margin, nats | {first(name, "margin"):.2f} | {last(name, "margin"):.2f} |'
+        for name in ('dpo', 'kto')),
+      f'| PPO | reward | {first("ppo", "reward"):.3f} | {last("ppo", "reward"):.3f} |',
+      f'| PPO | KL, nats an answer | {first("ppo", "kl"):.2f} | {last("ppo", "kl"):.2f} |',
+      f'| PPO | tokens an answer | {first("ppo", "tokens"):.1f} | {last("ppo", "tokens"):.1f} |',
+  ]
+  page = PAGE.format(
+      all=counts['all'], train=counts['train'], held_out=counts['held out'], left_out=left_out,
+      shorter=percent(last('reward_0', 'shorter')), words=percent(words), loaded=loaded, **LONGEST,
+      steps=', '.join(f'{name} {num}' for name, num in steps.items()),
+      sizes=', '.join(f'{name} {num}' for name, num in SIZES.items()),
+  )
+  output.parent.mkdir(parents=True, exist_ok=True)
+  filled = [textwrap.fill(' '.join(part.split()), 110) for part in page.strip().split('\n\n')]
+  rows = ''.join(f'{line}\n' for line in (*_HEAD, *lines))
+  output.with_suffix('.md').write_text('\n\n'.join((*filled, rows)))
+
+
+_KEPT = ('all', 'train', 'held out')
+_HEAD = ('| run | held out | first | last |', '|---|---|---|---|')
+PAGE = """# Preferences of people: harmless answers
+
+Written by `python -m rlx.experiments.studies.harmless`. Comparisons are Anthropic's HH, the test split of
+`harmless-base`: {all} rows, of which {left_out} (characters at most: {prompt} of a question, {answer} of an
+answer) are left out; {train} to train on, {held_out} held out by their prompts. Prompts are cut at the last
+question. The decoder begins from nothing ({sizes}) and is pretrained on the training texts. Train steps:
+{steps}; 32 rows each. Every run was stopped behind its first checkpoint, and went on.
+
+To be beaten on the held-out comparisons: the shorter answer is the better one in {shorter}; a logistic
+regression on words is right in {words}. In transformers: {loaded}.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+  parser = argparse.ArgumentParser(prog='harmless', description=__doc__.partition('\n')[0])
+  parser.add_argument('--pairs', required=True, help='rows chosen, rejected, as .jsonl.gz')
+  parser.add_argument('--folder', required=True, help='where runs are kept')
+  parser.add_argument('--output', default=str(common.RESULTS / 'harmless'))
+  parser.add_argument('--scale', type=float, default=1.0, help='of all numbers of steps')
+  parser.add_argument('--torch_python', default='', help='the interpreter of an environment with torch')
+  return parser
+
+
+if __name__ == '__main__':
+  main()
