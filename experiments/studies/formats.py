@@ -72,7 +72,7 @@ def _reversed(solutions: jax.Array) -> jax.Array:
 
 def get_config(share: float, *, steps: int, seeds: int, smoke: bool):
   """The quickstart on both formats."""
-  config = quickstart.get_config('smoke' if smoke else '', steps=steps)
+  config = quickstart.get_config('smoke') if smoke else quickstart.get_config(steps=steps)
   config.population.size = seeds
   config.task = {
       'name': 'rlx.experiments.studies.formats.two_formats',

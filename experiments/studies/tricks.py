@@ -30,7 +30,7 @@ GRPO, LITE = ('group std', '0.2', 'sequence', 'all rows'), ('batch std', '0.2', 
 def get_config(variant, *, steps: int, seeds: int, smoke: bool):
   """The quickstart with the parts of a variant."""
   scale, clip, mean, rows = variant
-  config = arithmetic.get_config('smoke' if smoke else '', steps=steps)
+  config = arithmetic.get_config('smoke') if smoke else arithmetic.get_config(steps=steps)
   config.population.size = seeds
   config.updates = {'epochs': 1, 'minibatches': 4, 'microbatches': 1}
   config.evals.held_out.every = config.checkpoint.every = config.log.steps_per_dispatch

@@ -21,7 +21,7 @@ TURNS = {'turn_tokens': 4, 'max_turns': 4}  # two look-ups, a calculation and th
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
-  config = rooms_grpo.get_config(f'smoke={arg.smoke}', steps=120)
+  config = rooms_grpo.get_config(f'smoke={arg.smoke},small=True', steps=40)
   config.task = config.sft.task = {
       'name': 'workshop', 'num_letters': 4, 'modulus': 10, 'num_rules': 2, 'calculator': True,
       'held_out_share': 0.1,
@@ -33,7 +33,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.sft.rollout.update(TURNS)
   config.evals.held_out.update(TURNS)
   config.sft.stop = ConfigDict()  # none: arms are imitated for as long
-  config.sft.steps = 4 if arg.smoke else 60
+  config.sft.steps = 4 if arg.smoke else 40
   return config
 
 
