@@ -149,8 +149,8 @@ def parse_arg(argument: str, **defaults):
     name, equals, text = part.partition('=')
     if name not in defaults:
       hint = did_you_mean(name, defaults) or f'; it takes {", ".join(defaults) or "none"}'
-      raise ConfigError(f'--config=..:{argument}: the config takes no argument {name!r}{hint}')
-    values[name] = _parse(f'--config=..:{part}', text if equals else 'True', defaults[name])
+      raise ConfigError(f'the config takes no argument {name!r}{hint}')
+    values[name] = _parse(f'the argument {part} of the config', text if equals else 'True', defaults[name])
   return values
 
 

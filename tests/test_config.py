@@ -169,7 +169,7 @@ def test_parse_arg():
     configs.parse_arg('zzz', smoke=False, layers=2)
   with pytest.raises(ConfigError, match="takes no argument 'x'; it takes none"):
     configs.parse_arg('x')
-  with pytest.raises(ConfigError, match='^--config=..:layers=many: needs int, like the 2'):
+  with pytest.raises(ConfigError, match='^the argument layers=many of the config: needs int, like the 2'):
     configs.parse_arg('layers=many', layers=2)
 
 
