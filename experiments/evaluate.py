@@ -167,7 +167,9 @@ def _parser() -> Parser:
   parser = Parser(
       prog='rlx evaluate',
       description='Samples every problem of a file and scores the samples with a reward function.',
-      epilog='Of a run: rlx evaluate --workdir=DIR [--eval=NAME] [--step=N], which has --help as well.',
+  )
+  parser.add_argument(  # `main` asks for it first, and then the line has other options
+      '--workdir', metavar='DIR', help='measure a run instead; rlx evaluate --workdir=DIR --help says how'
   )
   add_model_options(parser)
   add_sampling_options(parser, max_tokens=256, temperature=1.0)

@@ -139,12 +139,18 @@ def _with_tuples(tree):
 def parse_arg(argument: str, **defaults):
   """The value of a config's argument: `get_config('smoke=1,layers=4')` over defaults, with their types.
 
-  A name without `=` is True. Raises `ConfigError` for a name that is not among the defaults.
+  A name without `=` is True.
+
+  Raises:
+    ConfigError: a name that is not among the defaults (with the nearest), or a value of another type.
   """
   values = ConfigDict(defaults)
   for part in filter(None, argument.split(',')):
     name, equals, text = part.partition('=')
-    override(values, name, text if equals else 'True')
+    if name not in defaults:
+      hint = did_you_mean(name, defaults) or f'; it takes {", ".join(defaults) or "none"}'
+      raise ConfigError(f'the config takes no argument {name!r}{hint}')
+    values[name] = _parse(f'the argument {part} of the config', text if equals else 'True', defaults[name])
   return values
 
 
@@ -163,7 +169,7 @@ def override(config: ConfigDict, path: str, text: str) -> None:
   parent, key = _find(config, path)
   if isinstance(parent[key], ConfigDict):
     raise ConfigError(f'--config.{path} is a section; set one of its values: {", ".join(parent[key])}')
-  parent[key] = _parse(path, text, parent[key])
+  parent[key] = _parse(f'--config.{path}={text}', text, parent[key])
 
 
 def assign(config: ConfigDict, path: str, value: Any) -> None:
@@ -223,7 +229,8 @@ def _set_section(config: ConfigDict, path: str, text: str) -> bool:
   return True
 
 
-def _parse(path, text, old):
+def _parse(said: str, text: str, old):
+  """A text as a value of the type of another; the error begins with what was said."""
   kind = type(old)
   try:
     if kind is str:
@@ -237,7 +244,7 @@ def _parse(path, text, old):
       return value
   except (ValueError, SyntaxError, KeyError):
     pass
-  raise ConfigError(f'--config.{path}={text}: needs {kind.__name__}, like the {old!r} in the file')
+  raise ConfigError(f'{said}: needs {kind.__name__}, like the {old!r} in the file')
 
 
 def _unknown_key(config, prefix, path):

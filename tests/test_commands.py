@@ -171,6 +171,8 @@ def test_what_to_try_next_is_there_to_be_set(name, rate):
     ('rlx train --dr', {'--dry_run'}),
     ('rlx compare --ou', {'--output'}),
     ('rlx play --w', {'--workdir'}),
+    ('rlx evaluate --wo', {'--workdir', '--workers'}),
+    ('rlx evaluate --workdir=runs/x --ev', {'--eval'}),
     ('rlx launch --cl', {'--cluster'}),
     ('rlx show quickstart/a', {'quickstart/arithmetic'}),
     ('rlx sweep --sampler=', {'--sampler=tpe', '--sampler=random', '--sampler=grid'}),

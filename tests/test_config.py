@@ -136,7 +136,7 @@ def test_missing_files_and_arguments(tmp_path):
   empty.write_text('')
   with pytest.raises(ConfigError, match='defines no get_config'):
     configs.load(str(empty))
-  with pytest.raises(ConfigError, match="has no 'smok'"):
+  with pytest.raises(ConfigError, match="takes no argument 'smok'; did you mean 'smoke'"):
     configs.load(QUICKSTART.replace('smoke', 'smok'))
 
 
@@ -165,6 +165,12 @@ def test_parse_arg():
   values = configs.parse_arg('smoke,layers=4', smoke=False, layers=2, name='x')
   assert values.to_dict() == {'smoke': True, 'layers': 4, 'name': 'x'}
   assert isinstance(values, ConfigDict)
+  with pytest.raises(ConfigError, match="takes no argument 'zzz'; it takes smoke, layers$"):
+    configs.parse_arg('zzz', smoke=False, layers=2)
+  with pytest.raises(ConfigError, match="takes no argument 'x'; it takes none"):
+    configs.parse_arg('x')
+  with pytest.raises(ConfigError, match='^the argument layers=many of the config: needs int, like the 2'):
+    configs.parse_arg('layers=many', layers=2)
 
 
 PARTS = {

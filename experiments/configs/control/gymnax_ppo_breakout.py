@@ -6,7 +6,9 @@ https://arxiv.org/abs/1903.03176 (the game and the network)
     pip install 'rlx[gymnax]'
     rlx --config=control/gymnax_ppo_breakout --workdir=runs/gymnax_ppo_breakout
 
-Result: not run yet.
+Result: one seed, 20 of the 120 steps (163,840 steps of the environment; gymnax 1.0.1): episodes as sampled
+went from a return of 0.4 to 4.3, those of the most probable actions from 0 to 6.0, the same in all 32.
+It was stopped there after some 3 minutes of a core's time; the whole was not run.
 """
 
 from ml_collections import ConfigDict
