@@ -14,11 +14,15 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 import functools
 import json
+import os
 from pathlib import Path
 import re
 from typing import Any, NamedTuple
 
 import numpy as np
+
+# Nothing here needs torch, whose absence it would tell everybody when it is imported.
+os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
 
 Messages = Sequence[Mapping[str, Any]]  # of one conversation: {'role': ..., 'content': ...}
 
