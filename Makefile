@@ -41,7 +41,7 @@ test-slow: $(VENV)/installed
 test-claims: $(VENV)/installed
 	$(BIN)/python -m rlx.experiments.claim_tests --claims $(CLAIMS) --shard $(or $(SHARD),1/1)
 
-# Ten minutes of them, of those whose code has changed; which, the commit draws.
+# Ten minutes of them, of those whose code has changed; which, the day draws.
 test-changed: $(VENV)/installed
 	$(BIN)/python -m rlx.experiments.claim_tests --changed --minutes 10
 
