@@ -85,9 +85,8 @@ def _changed(known: Mapping[str, Claim]) -> list[tuple[str, Claim]]:
     shows = any(part.shows for part in result.parts)
     return shows and not since(commit).isdisjoint(imports.read_by(name, claim, arrows))
 
-  chosen = [one for one in sorted(known.items()) if can_fail_now(*one)]
-  random.Random(datetime.date.today().isoformat()).shuffle(chosen)
-  return chosen
+  lot = lambda one: random.Random(f'{datetime.date.today()} {one[0]}').random()
+  return sorted((one for one in known.items() if can_fail_now(*one)), key=lot)
 
 
 def _fitting(chosen: list, minutes: float) -> list:
