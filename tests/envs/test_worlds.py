@@ -43,9 +43,7 @@ WORLDS = {
     'questions': lambda: questions(bits=3, decoys=1, cost=0.1, held_out_share=0.3),
     'errand': lambda: errand(num_things=3, num_kinds=3, cost=0.2, useful=0.3, held_out_share=0.5),
     'manners': lambda: manners(num_letters=3, num_manners=3, requests=3, held_out_share=0.3),
-    'workshop': lambda: workshop(
-        num_letters=2, modulus=3, num_rules=2, calculator=True, held_out_share=0.3
-    ),
+    'workshop': lambda: workshop(num_letters=2, modulus=3, num_rules=2, held_out_share=0.3),
     'library': lambda: library(documents=4, max_links=2, libraries=8, held_out_share=0.3),
     'linked_pages': lambda: linked_pages(
         num_pages=4, max_links=1, sections=2, webs=4, stray=0.3, held_out_share=0.3),

@@ -3,7 +3,7 @@
 Letters have values in a table, another one for each problem, and the rule that joins two values is a sign
 whose meaning is the workshop's (a sum, a difference, a product). `t` looks a letter up, `k` applies the
 problem's rule to two digits, `=` answers and ends the episode. All is modulo a number, so that values are
-digits. Without the calculator `k` is not understood, and the policy has to know its sums.
+digits.
 """
 
 import jax
@@ -18,16 +18,13 @@ from rlx.types import Batch
 _MARKS, _RULES, _LETTERS, _DIGITS = ':!tk=', '+-*', 'abcdef', '0123456789'
 
 
-def workshop(
-    *, num_letters: int, modulus: int, num_rules: int, calculator: bool, held_out_share: float
-) -> TurnTask:
+def workshop(*, num_letters: int, modulus: int, num_rules: int, held_out_share: float) -> TurnTask:
   """Episodes of look-ups, one calculation and an answer; the reward is 1 for the right one.
 
   Args:
     num_letters: of the table, in 2..6.
     modulus: of values, in 2..10.
     num_rules: in 1..3: sum, difference, product.
-    calculator: whether `k` is there; an expert without it calculates without saying so.
     held_out_share: in (0, 1), the part of all problems (table, rule, letters) that is never trained on.
   """
   between(2, 6, num_letters=num_letters)
@@ -71,7 +68,7 @@ def workshop(
     right, is_right = index_in(digits, word[2])
     two, three = word[2] == text.PAD_ID, (word[2] != text.PAD_ID) & (word[3] == text.PAD_ID)
     reads = (word[0] == looks) & is_letter & two
-    adds = (word[0] == calculates) & is_left & is_right & three & calculator
+    adds = (word[0] == calculates) & is_left & is_right & three
     ends = (word[0] == answers) & is_left & two
     x, y = state['table'][state['operands']]
     value = applied(state['rule'], x, y)
@@ -95,7 +92,7 @@ def workshop(
     look = jnp.stack([looks, letters[letter], pad])
     calculate = jnp.stack([calculates, digits[x], digits[y]])
     answer = jnp.stack([answers, digits[value], pad])
-    looking, calculated = jnp.any(missing), state['calculated'] | (not calculator)
+    looking, calculated = jnp.any(missing), state['calculated']
     words = jnp.where(looking, look, jnp.where(calculated, answer, calculate))
     return with_end(words, jnp.where(looking | calculated, 2, 3), 4)
 
