@@ -5,7 +5,9 @@
 The world is `envs/worlds/counsel.py`; every other wrong reply lowers the mood, so a little imitation comes
 first.
 
-Result: not run yet.
+Result: it does not show. Mean of the last 3 eval/held_out/accuracy after 120 train steps, median of 5 seeds
+(worst): 1 (0.9948), 'groups alone' 1 (1). Claimed, and got (95 % interval over seeds): above 'groups alone',
+got 0 (-0.003473 to 0), the run fails it. 253 CPU-s on 2 cores of a CPU; `rlx reproduce agents/counsel_mapo`.
 """
 
 from ml_collections import ConfigDict
