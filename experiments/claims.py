@@ -24,6 +24,7 @@ from rlx.errors import ConfigError
 from rlx.evaluation import aggregates
 
 RUN = 'run'  # the name of the arm that is the config as it is
+OPEN = 'the seeds leave it open'  # why something does not show that the run passes
 MIN_SEEDS = 5
 TRAIN_STEPS = 'train steps'  # as a budget; any other is a metric that is summed over the run
 BUDGET_SLACK = 1.1  # times that of whom it is compared with; stages that stop by a rule differ a little
@@ -349,7 +350,7 @@ def _part(claim: Claim, one: Assertion, arms: Mapping[str, Measured]) -> Part:
   got, low, high = _interval(claim, one, arms, RUN)
   reason = ''
   if not low > one.bound:
-    reason = 'the run fails it' if got <= one.bound else 'the seeds leave it open'
+    reason = 'the run fails it' if got <= one.bound else OPEN
     reason = 'the reverse holds' if one.than and high < min(one.bound, 0.0) else reason
   elif one.than and arms[RUN].budget > BUDGET_SLACK * arms[one.than].budget:
     times = arms[RUN].budget / arms[one.than].budget

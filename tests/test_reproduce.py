@@ -227,3 +227,20 @@ def test_as_many_claims_are_run_again_as_fit(monkeypatch):
   monkeypatch.setattr(reproduce, 'estimate', lambda name, claim: seconds[name])
   fitting = claim_tests._fitting([(name, None) for name in seconds], 10.0)
   assert [name for name, _ in fitting] == ['long', 'short']
+
+
+@pytest.mark.parametrize(('reason', 'said', 'passed'), [
+    ('', 'yes', True), (claims.OPEN, 'open', True), ('the run fails it', 'no', False),
+])
+def test_what_the_seeds_leave_open_is_no_failure(reason, said, passed, monkeypatch):
+  part = lambda reason: types.SimpleNamespace(shows=not reason, reason=reason)
+
+  def result(*reasons):
+    return types.SimpleNamespace(
+        parts=[part(x) for x in reasons], verdict='', kept={'cpu_seconds': 60, 'versions': {}}
+    )
+
+  monkeypatch.setattr(results, 'kept', lambda *_: result('', 'the run fails it'))
+  monkeypatch.setattr(reproduce, 'run', lambda *_: result(reason, 'the run fails it'))
+  row, ok = claim_tests.check('a/config', types.SimpleNamespace(paper='S000'), None)
+  assert ok == passed and f'| {said} | 1.0 |' in row

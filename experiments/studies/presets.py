@@ -64,11 +64,17 @@ def main(argv: list[str] | None = None) -> None:
       if name not in found:
         found[name] = _run(name, settings, models, arguments)
         output.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(found, indent=0) + '\n')
+        kept.write_text(_in_lines(found))
         print(f'{name}: {common.spread(found[name]["greedy"][-1])}', flush=True)
   _write(output, found, arguments)
   for name in (x for x in WRITTEN if x in found and not arguments.smoke):
     results.rewrite(configs.find(FAMILY.format(name)), _sentence(found, name, arguments))
+
+
+def _in_lines(found: dict) -> str:
+  """JSON with a line a preset."""
+  lines = (f'{json.dumps(name)}: {json.dumps(one)}' for name, one in found.items())
+  return '{' + ',\n'.join(lines) + '}\n'
 
 
 def _run(name: str, settings, models, arguments) -> dict:
@@ -138,11 +144,12 @@ def _draw(path: Path, found) -> None:
   panel = figure.subplots()
   style.axes(panel, size=9)
   for place, name in enumerate(names):
-    ends = np.asarray(found[name]['greedy'][-1])
+    ends = 100 * np.asarray(found[name]['greedy'][-1])
     panel.plot(ends, np.full(ends.shape, place), 'o', color=style.COLORS[0], markersize=3.5, alpha=0.6)
     panel.plot(np.median(ends), place, '|', color=style.TEXT, markersize=11, markeredgewidth=1.6)
   panel.set_yticks(range(len(names)), names, fontsize=8)
-  panel.set_xlabel('held-out accuracy (greedy) at the end', fontsize=9.5, color=style.FAINT, loc='left')
+  label = 'held-out accuracy (greedy) at the end, per cent'
+  panel.set_xlabel(label, fontsize=9.5, color=style.FAINT, loc='left')
   path.write_bytes(style.image(figure))
 
 

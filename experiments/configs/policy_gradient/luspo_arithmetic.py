@@ -6,7 +6,8 @@ Paper: https://arxiv.org/abs/2602.05261
 
 Clips as in `gspo_arithmetic`.
 
-Result: not run yet.
+Result: held-out accuracy, median of 5 seeds (worst to best), after 120 steps at `:small`: 64.6 (30.8 to 74.8)
+%, GRPO from the same models 65.0 (29.4 to 71.4) %; `python -m rlx.experiments.studies.presets`.
 """
 
 from ml_collections import ConfigDict

