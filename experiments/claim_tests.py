@@ -6,8 +6,8 @@
 
 What is compared are verdicts, by intervals, and not bits, which other versions of jax and other processors do
 not keep. What showed and now is passed, but left open by the seeds, was close before: it is told as *open*,
-and is no failure. A claim that the table already has is not run again unless it is named: stop whenever you like,
-and start again. The runs of a call are removed at its end.
+and is no failure. A claim that the table already has is not run again unless it is named: stop whenever you
+like, and start again. The runs of a call are removed at its end.
 
 Nearly every change touches what nearly every claim reads, and all of them take a day: `--changed` takes those
 that show something and whose code differs from the commit that they were run at, in an order that the day
