@@ -21,7 +21,7 @@ def get_config(arg: str = '', *, steps: int = 200) -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing), `small` (half of the episodes, 80 steps: a minute or two);
   `steps` are those of the last stage."""
   arg = parse_arg(arg, smoke=False, small=False)
-  config = rooms_grpo.get_config(f'smoke={arg.smoke},small={arg.small}', steps=steps)
+  config = rooms_grpo.get_config(f'smoke={arg.smoke}', steps=steps)
   config.task = config.sft.task = {
       'name': 'library',
       'documents': 5,
@@ -38,5 +38,5 @@ def get_config(arg: str = '', *, steps: int = 200) -> ConfigDict:
   config.sft.steps = 4 if arg.smoke else 20  # half as many more, and nothing is left to be learnt
   config.evals.sampled = {**config.evals.held_out, 'name': 'sampled_turns'}
   if arg.small:
-    config.steps = 80
+    config.steps, config.rollout.batch_size, config.rollout.num_slots = 80, 64, 32
   return config

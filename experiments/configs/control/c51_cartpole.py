@@ -4,9 +4,8 @@ Paper: Bellemare et al., 2017, https://arxiv.org/abs/1707.06887
 
     rlx --config=control/c51_cartpole --workdir=runs/c51_cartpole
 
-Result: not run as it stands. With one update for four steps of the environment and a copy each 200 updates,
-after 40,000 steps, the interquartile mean of ten seeds was 176 of 500, the worst 129
-(`python -m rlx.experiments.control_table`).
+Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 176 of 500, the worst
+129 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
@@ -17,6 +16,7 @@ from rlx.experiments.configs.control import dqn_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = dqn_cartpole.get_config(arg)
+  dqn_cartpole.make_rare(config)
   atoms = {'num_atoms': 51, 'low': 0.0, 'high': 100.0}  # returns of 1 a step at γ = 0.99
   config.models.policy = {
       'name': 'greedy_on_atoms',
@@ -25,5 +25,5 @@ def get_config(arg: str = '') -> ConfigDict:
       'epsilon': 0.1,
       **atoms,
   }
-  config.algorithm = {'name': 'c51', 'discount': 0.99, 'target_period': 1, 'target_rate': 0.005, **atoms}
+  config.algorithm = {'name': 'c51', 'discount': 0.99, 'target_period': 200, **atoms}
   return config

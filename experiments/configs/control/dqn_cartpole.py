@@ -50,3 +50,14 @@ def get_config(arg: str = '') -> ConfigDict:
     config.evals.episodes.every = config.checkpoint.every = 2
     config.rollout.update(capacity=64, warmup_steps=16, batch_size=16)
   return config
+
+
+def make_rare(config: ConfigDict) -> None:
+  """One update for four steps of an environment and a copy now and then, for tasks that need no more."""
+  del config.algorithm.target_rate
+  config.algorithm.target_period = 200  # updates
+  config.updates.minibatches = 1
+  config.optimizer.decay_steps = 10_000
+  if config.steps > 4:
+    config.steps, config.evals.episodes.every = 10_000, 1000
+    config.rollout.update(capacity=20_000, batch_size=128)

@@ -21,6 +21,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing), `num_bits`, `share` (of goals in hindsight; 0 is DQN)."""
   arg = parse_arg(arg, smoke=False, num_bits=12, share=0.8)
   config = parent.get_config('smoke' if arg.smoke else '')
+  parent.make_rare(config)
   config.env = {'name': 'bit_flip', 'num_bits': arg.num_bits, 'max_steps': arg.num_bits}
   config.rollout.update(
       name='hindsight_replay',

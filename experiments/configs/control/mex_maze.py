@@ -18,6 +18,7 @@ from rlx.experiments.configs.control import dqn_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = dqn_cartpole.get_config(arg)
+  dqn_cartpole.make_rare(config)
   config.env = {
       'name': 'grid_maze', 'layout': 'stitch', 'starts': 'S', 'goals': 'G',
       'max_steps': 60,

@@ -4,9 +4,8 @@ Paper: Dabney et al., 2017, https://arxiv.org/abs/1710.10044
 
     rlx --config=control/qr_dqn_cartpole --workdir=runs/qr_dqn_cartpole
 
-Result: not run as it stands. With one update for four steps of the environment and a copy each 200 updates,
-after 40,000 steps, the interquartile mean of ten seeds was 210 of 500, the worst 161
-(`python -m rlx.experiments.control_table`).
+Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 210 of 500, the worst
+161 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
@@ -17,6 +16,7 @@ from rlx.experiments.configs.control import dqn_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = dqn_cartpole.get_config(arg)
+  dqn_cartpole.make_rare(config)
   config.models.policy = {
       'name': 'greedy_on_quantiles',
       'hidden': (64, 64),
@@ -24,7 +24,5 @@ def get_config(arg: str = '') -> ConfigDict:
       'epsilon': 0.1,
       'num_quantiles': 32,
   }
-  config.algorithm = {
-      'name': 'qr_dqn', 'discount': 0.99, 'huber_delta': 1.0, 'target_period': 1, 'target_rate': 0.005,
-  }
+  config.algorithm = {'name': 'qr_dqn', 'discount': 0.99, 'huber_delta': 1.0, 'target_period': 200}
   return config
