@@ -5,7 +5,8 @@
 Additions of numbers up to 30 with the quickstart's decoder (`:small`, 256 rows a step). The configs in
 `experiments/configs/policy_gradient` begin from the same models, supervised and stopped early, and draw the
 same noise, so that differences are paired by seed. Each is a population in one program. What a config without
-a claim came to is written into its docstring. What was run is kept beside the page: the same command goes on.
+a claim came to is written into its docstring. What was run is kept beside the page: the same command goes on,
+and with other numbers of steps, seeds or problems everything is run anew.
 """
 
 import json
@@ -54,15 +55,17 @@ def main(argv: list[str] | None = None) -> None:
   arguments = common.parser('presets', __doc__, steps=120, sft_steps=70).parse_args(argv)
   output = Path(arguments.output)
   kept = output.with_suffix('.json')
-  found = json.loads(kept.read_text()) if kept.exists() else {}
   settings = dict(steps=arguments.steps, seeds=arguments.seeds, smoke=arguments.smoke)
+  asked = {**settings, **{name: getattr(arguments, name) for name in ('sft_steps', 'every', 'problems')}}
+  found = json.loads(kept.read_text()) if kept.exists() else {}
+  found = {name: one for name, one in found.items() if one['settings'] == asked}
   names = (GRPO, *NAMED, *WRITTEN)[: 2 if arguments.smoke else None]
   first = common.build(get_config(GRPO, **settings))
   with jax.set_mesh(first.mesh):
     models = common.supervised(first, arguments.sft_steps)
     for name in names:
       if name not in found:
-        found[name] = _run(name, settings, models, arguments)
+        found[name] = {**_run(name, settings, models, arguments), 'settings': asked}
         output.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(_in_lines(found))
         print(f'{name}: {common.spread(found[name]["greedy"][-1])}', flush=True)

@@ -82,19 +82,21 @@ def evaluating(*, modulus: int, length: int, held_out_share: float) -> JudgedTas
         'ends_right': sums[:, :, -1] == right,
     }
 
-  def asked(kind, operands, *behind) -> Piece:
-    num = len(operands)
-    said = lambda x: Piece(digits[x], jnp.full(num, x.shape[1]))
-    mark = lambda c: text.symbol(jnp.zeros(num, jnp.int32), c, alphabet)
-    pieces = [x if isinstance(x, Piece) else mark(x) if isinstance(x, str) else said(x) for x in behind]
+  def said(numbers: jax.Array) -> Piece:
+    return Piece(digits[numbers.astype(jnp.int32)], jnp.full(len(numbers), numbers.shape[1]))
+
+  def mark(character: str, num: int) -> Piece:
+    return text.symbol(jnp.zeros(num, jnp.int32), character, alphabet)
+
+  def asked(kind: jax.Array, operands: jax.Array, *behind: Piece) -> Piece:
     return text.join(
-        text.symbol(kind, ''.join(FORMATS.values()), alphabet), said(operands), mark('='), *pieces, mark('?'),
-        columns=prompt_columns,
+        text.symbol(kind, ''.join(FORMATS.values()), alphabet), said(operands), mark('=', len(kind)), *behind,
+        mark('?', len(kind)), columns=prompt_columns,
     )
 
   def ask_free(operands: jax.Array, solutions: jax.Array) -> tuple[jax.Array, jax.Array]:
     free = jnp.full(len(operands), list(FORMATS).index('free'))
-    prompt = asked(free, operands, solutions)
+    prompt = asked(free, operands, said(solutions))
     return prompt.tokens, prompt.lengths
 
   def sample(key: jax.Array, num: int, held_out: bool) -> Batch:
@@ -109,11 +111,10 @@ def evaluating(*, modulus: int, length: int, held_out_share: float) -> JudgedTas
     due = lambda x: (jnp.pad(x, ((0, 0), (1, 0)))[:, :-1] + operands) % modulus
     second = jnp.where(ends_right[:, None], slipped, right)
     pair, beside = kind == 0, kind == 2
-    said = lambda x: Piece(digits[x.astype(jnp.int32)], jnp.full(num, x.shape[1]))
-    mark = lambda c: text.symbol(jnp.zeros(num, jnp.int32), c, alphabet)
+    comma = text.when(pair, mark(',', num))
     prompt = asked(
-        kind, operands, first, text.when(pair, mark(',')), text.when(pair, said(second)),
-        text.when(beside, mark('/')), text.when(beside, said(right[:, -1:])),
+        kind, operands, said(first), comma, text.when(pair, said(second)),
+        text.when(beside, mark('/', num)), text.when(beside, said(right[:, -1:])),
     )
     wrong_at = jnp.where(steps.all(axis=1), 0, 1 + jnp.argmin(steps, axis=1))
     verdict = jnp.stack(
@@ -121,8 +122,8 @@ def evaluating(*, modulus: int, length: int, held_out_share: float) -> JudgedTas
     )
     verdict = jnp.take_along_axis(verdict.astype(jnp.int32), kind[:, None], axis=1)
     solution = text.join(
-        text.when(~beside, said(due(first))), text.when(pair, mark(',')), text.when(pair, said(due(second))),
-        mark('#'), said(verdict), text.end(num), columns=answer_columns,
+        text.when(~beside, said(due(first))), comma, text.when(pair, said(due(second))),
+        mark('#', num), said(verdict), text.end(num), columns=answer_columns,
     )
     return {
         'prompts': prompt.tokens, 'prompt_lengths': prompt.lengths, 'solutions': solution.tokens,
