@@ -27,7 +27,7 @@ SAME, APART = ({'policy': policy, 'reference': POLICY} for policy in (POLICY, OT
 
 
 def test_a_token_is_compared_with_the_mean_token_of_the_others():
-  """Means are 2, 1 and 6: 3.5 is expected of the first row's tokens, 4 of the second's, 1.5 of the third's."""
+  """Means are 2, 1 and 6: 3.5 is expected of the first row's tokens, 4 of the second's and 1.5."""
   rewards = jnp.array([[1.0, 3.0, 9.0], [0.0, 1.0, 2.0], [6.0, 9.0, 9.0], [5.0, 5.0, 5.0]])
   mask = jnp.array([[1, 1, 0], [1, 1, 1], [1, 0, 0], [0, 0, 0]], bool)
   groups = jnp.zeros(4, jnp.int32)
