@@ -96,7 +96,7 @@ def by_head(
   A row is sound up to a step where this and all before it are right. The metrics are `auc`, how often the
   head has a higher number behind a sound step than behind another, over all steps of all rows; `chosen`, the
   share of right answers among those that have the most by their steps, the first of equals; `single`, among
-  all; and `oracle`, of problems with a right one.
+  all; `gain`, the first of these less the second; and `oracle`, of problems with a right one.
 
   Args:
     task: whose steps are graded.
@@ -118,10 +118,10 @@ def by_head(
     sound = sound_until(task, asked, rows, said)
     worth = aggregation(chances, ends).reshape(problems, candidates)
     right = task.verify(asked, said).reshape(problems, candidates)
+    chosen = jnp.take_along_axis(right, jnp.argmax(worth, axis=1)[:, None], axis=1).mean()
     return {
-        'auc': auc(chances, ends & sound, ends & ~sound), 'single': right.mean(),
-        'chosen': jnp.take_along_axis(right, jnp.argmax(worth, axis=1)[:, None], axis=1).mean(),
-        'oracle': right.max(axis=1).mean(),
+        'auc': auc(chances, ends & sound, ends & ~sound), 'chosen': chosen, 'single': right.mean(),
+        'gain': chosen - right.mean(), 'oracle': right.max(axis=1).mean(),
     }
 
   return Evaluation(ask=ask, read=_numbers)

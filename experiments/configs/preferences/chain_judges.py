@@ -9,7 +9,7 @@
 Sums modulo seven, said step by step (`envs/chain.py`). The policy is shown solutions until a part of its own
 are right (`sft`). A judge, a copy of it, is shown right verdicts on what the policy says then (`judging`):
 of one answer, of two, or of all four to a problem. In the main stage it is frozen, and its verdicts
-(`rewards/judges.py`) are all that the policy is paid for. Answers without a solution's form are worth nothing.
+(`rewards/judges.py`) are all that the policy is paid for. Who has not a solution's form is worth nothing.
 
 Result: not run yet.
 """

@@ -2,10 +2,15 @@
 
     rlx --config=preferences/chain_prime --workdir=runs/prime
 
-Sums modulo seven, said step by step (`envs/chain.py`). The policy is shown solutions until a part of its own
-are right (`sft`). Then there are two learners: the model of rewards, which begins as the policy and learns
-the outcomes of its rows by cross-entropy, and the policy, which sees outcome and rewards of tokens. The
-reference is the policy as `sft` left it.
+Sums modulo seven, said step by step (`envs/chain.py`). The policy is shown solutions (`sft`), and then
+samples at a temperature at which half of its own are right, which is the noise of this toy. There are two
+learners then: the model of rewards, which begins as the policy and learns the outcomes of its rows by
+cross-entropy, and the policy, which sees outcome and rewards of tokens. The reference is the policy as `sft`
+left it.
+
+Before anything was claimed, one seed was tried with five settings of β (0.05 of the paper, 0.5 and 1) and of
+the model's learning rate. Of 11 tokens with β = 0.05 nothing is learnt; with β of 0.5 or more and a rate of
+1e-3 the model is unsure of all rows, and the policy that believes it forgets in 60 steps what it was shown.
 
 Paper: https://arxiv.org/abs/2502.01456
 
@@ -18,7 +23,7 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
-SHOWN, STEPS = 100, 100
+SHOWN, STEPS = 150, 60
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -30,8 +35,9 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.models.policy.update(width=48, mlp_size=128, context_length=32)
   config.models.reference = {'name': 'copy', 'names': {'of': 'policy'}}
-  config.models.process = {'name': 'implicit_reward', 'beta': 0.05}
-  config.decoding.max_tokens = config.sft.decoding.max_tokens = 11
+  config.models.process = {'name': 'implicit_reward', 'beta': 0.5}  # rows are short
+  config.decoding.update(max_tokens=11, temperature=1.5)
+  config.sft.decoding.max_tokens = 11
   config.sft.steps, config.sft.stop = SHOWN, ConfigDict()
   config.sft.rollout.batch_size = 64
   config.sft.task = config.task  # the same object: an override reaches both stages
@@ -44,7 +50,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.learners = {
       'order': ('process', 'policy'),  # rewards are of the model after its update
       'shared': (),
-      'process': learns('process', 1e-3, name='pointwise', names={'judge': 'process'}),
+      'process': learns('process', 2e-4, name='pointwise', names={'judge': 'process'}),
       'policy': learns(
           'policy', 1e-3, name='prime', clip_low=0.2, clip_high=0.2, kl={'name': 'no_kl'}, discount=1.0,
           process_weight=1.0,
@@ -73,7 +79,7 @@ def claim() -> Claim:
       paper='',
       says='with implicit rewards of tokens, learnt online from the same outcomes, a policy learns faster '
       'than from outcomes alone',
-      reading=mean('eval/held_out/accuracy'),
+      reading=mean('eval/held_out/accuracy', last=6),
       asserts=(above('outcome alone', by=0.02),),
       controls=(Arm('outcome alone', {'learners.policy.algorithm.process_weight': 0.0}),),
       minutes=2.0,

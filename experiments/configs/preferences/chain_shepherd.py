@@ -1,14 +1,19 @@
 """Math-Shepherd: a head learns which steps are right from completions alone, and pays a policy for them.
 
     rlx --config=preferences/chain_shepherd --workdir=runs/shepherd
-    rlx --config=preferences/chain_shepherd:labels=outcome --workdir=runs/outcome_labels
     rlx --config=preferences/chain_shepherd:labels=outcome,aggregation=last --workdir=runs/outcome_head
 
-Sums modulo seven, said step by step (`envs/chain.py`). The policy is shown solutions until a part of its own
-are right (`sft`). From the end of each step of what it says then it goes on eight times, and a head on a copy
-of it learns how many of these are right (`labelled`): nobody grades a step. In the main stage the policy
-learns by GRPO from the least of the numbers that the head says of its steps. Who says fewer steps has fewer
-that could be wrong, so a row without a solution's form is worth nothing (`rewards.spoken_steps.in_form`).
+Sums modulo four, said step by step (`envs/chain.py`). The policy is shown solutions (`sft`), and then samples
+at a temperature at which two of three are right, which is the noise of this toy. From the end of each step of
+what it says then it goes on four times, and a head on a copy of it learns how many of these are right
+(`labelled`): nobody grades a step. In the main stage the policy learns by GRPO, held by a KL, from the least
+of the numbers that the head says of its steps. Who says fewer steps has fewer that could be wrong, so a row
+without a solution's form is worth nothing (`rewards.spoken_steps.in_form`).
+
+Before anything was claimed, one seed was tried five times. With sums modulo seven the head hardly learns in
+300 steps (it chooses 0.42 to 0.61 of eight, where 0.52 to 0.57 are right); as here it chooses 0.81, where 0.62
+are right. In every one of the five the policy that it pays pleases the frozen head and forgets the sums: 0.68
+to 0.37 in 50 steps as here, of which half by wrong steps. So nothing is claimed of the main stage.
 
 Paper: https://arxiv.org/abs/2312.08935
 
@@ -22,12 +27,12 @@ from rlx.errors import ConfigError
 from rlx.experiments.claims import Arm, Claim, above, final, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
-SHOWN, LABELLED, STEPS = 100, 150, 100
+SHOWN, LABELLED, STEPS = 100, 200, 50
 SAMPLES = {'name': 'prompts.completions', 'batch_size': 64, 'group_size': 1, 'num_slots': 0}
 OF_STEPS = {'rollout': SAMPLES, 'separator': ';', 'max_steps': 4}
 LABELS = {
     'completions': {
-        'name': 'by_completions', **OF_STEPS, 'names': {'completer': 'policy'}, 'completions': 8,
+        'name': 'by_completions', **OF_STEPS, 'names': {'completer': 'policy'}, 'completions': 4,
         'best_of': 1,
     },
     'outcome': {'name': 'by_outcome', **OF_STEPS},
@@ -46,31 +51,32 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config('', steps=STEPS)
   config.stages = ('sft', 'labelled', 'main')
   config.task = {
-      'name': 'chain', 'modulus': 7, 'min_steps': 4, 'max_steps': 4, 'checks': 0, 'held_out_share': 0.2,
+      'name': 'chain', 'modulus': 4, 'min_steps': 4, 'max_steps': 4, 'checks': 0, 'held_out_share': 0.2,
   }
   config.models.policy.update(width=48, mlp_size=128, context_length=32)
   config.models.process = {'name': 'value_head'}
-  config.decoding.max_tokens = 11
+  config.decoding.update(max_tokens=11, temperature=1.5)
   config.sft.steps, config.sft.stop = SHOWN, ConfigDict()
   config.sft.task = config.task  # the same object: an override reaches all stages
   config.sft.decoding.max_tokens = 11
   config.sft.rollout.batch_size = 64
   config.labelled = {
       **config.sft.to_dict(), 'steps': LABELLED, 'trained': ('process',), 'slow': {'policy': 'policy'},
-      'rollout': LABELS[arg.labels], 'algorithm': {'name': 'stepwise'},
+      'decoding': config.decoding.to_dict(), 'rollout': LABELS[arg.labels], 'algorithm': {'name': 'stepwise'},
   }
   config.labelled.task = config.task
-  config.labelled.optimizer.learning_rate = 1e-3
-  config.slow = {'process': 'process', 'beginner': 'policy'}
+  config.labelled.optimizer.learning_rate = 2e-3
+  config.slow = {'process': 'process', 'reference': 'policy'}
   config.rollout.update(batch_size=128, group_size=8)
   steps = {'separator': ';', 'aggregation': {'name': f'of_steps.{arg.aggregation}'}}
   config.reward = {'name': 'spoken_steps.in_form', 'reward': {'name': 'by_steps', **steps}}
+  config.algorithm.kl = {'name': 'kl_in_loss', 'coef': 0.04}  # the paper's
   config.updates.microbatches = 1
   config.optimizer.update(learning_rate=1e-3, decay_steps=0)
   config.evals = {
-      'steps': {'name': 'graded', 'every': 50, 'problems': 512},
+      'steps': {'name': 'graded', 'every': 50, 'problems': 256},
       'head': {
-          'name': 'steps.by_head', **steps, 'names': {'policy': 'beginner'}, 'every': STEPS, 'problems': 128,
+          'name': 'steps.by_head', **steps, 'names': {'policy': 'reference'}, 'every': STEPS, 'problems': 128,
           'candidates': 8,
       },
   }
@@ -82,23 +88,18 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """The mechanism off: a head that learns nothing. Labels by the outcome, of as many rows, are beside it."""
-  outcome = 'preferences/chain_shepherd:labels=outcome'
+  """The mechanism off: a head that learns nothing, and says the same of all."""
+  nothing = {'labelled.optimizer.learning_rate': 0.0, 'labelled.rollout.completions': 1}
   return Claim(
       paper='',
-      says='from completions alone a head learns which steps are right: it tells them better than one that '
-      'learnt the outcome on as many rows, and chooses more right answers of eight than that one does by its '
-      'last step; a policy that it pays is right more often than before',
-      reading=final('eval/head/auc'),
-      baseline=Arm('outcome labels', config=outcome),
-      asserts=(
-          above('outcome labels'),
-          above('outcome head', reading=final('eval/head/chosen')),
-          reaches(0.3, reading=final('eval/steps/accuracy')),
-      ),
-      controls=(Arm('no labels', {'labelled.optimizer.learning_rate': 0.0}),),
-      beside=(Arm('outcome head', config=f'{outcome},aggregation=last'),),
-      minutes=4.0,
+      says='from completions alone a head learns which steps are right: of eight samples it chooses right '
+      'ones more often than chance does, and more often than a head that learnt the outcome of as many rows '
+      'does by its last step',
+      reading=final('eval/head/chosen'),
+      baseline=Arm('outcome head', config='preferences/chain_shepherd:labels=outcome,aggregation=last'),
+      asserts=(above('outcome head'), reaches(0.05, reading=final('eval/head/gain'))),
+      controls=(Arm('no labels', nothing),),
+      minutes=8.0,
   )
 
 
