@@ -30,18 +30,19 @@ def shown_verdicts(
     def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
       draw_key, reward_key = jax.random.split(key)
       batch, world = drawn(models, world, draw_key)
-      return demonstrated(form, policy, reward(models, batch, reward_key)), world
+      batch = reward(models, batch, reward_key)
+      return demonstrated(batch['rewards'], form, policy, batch), world
 
     return draw
 
   return redrawn(rollout, shown, observe=keep_world)
 
 
-def demonstrated(form: judges.Form, policy: Speaker, batch: Batch) -> Batch:
-  """Rows [P * L] that ask about rows [P * G] with `rewards`, and say the right verdict."""
+def demonstrated(rewards: jax.Array, form: judges.Form, policy: Speaker, batch: Batch) -> Batch:
+  """Rows [P * L] that ask about rows [P * G] with these rewards [P * G], and say the right verdict."""
   asked = judges.questions(form, policy, batch)
   num = len(asked.lengths)
-  scores = batch['rewards'].reshape(-1, form.group_size)[:, form.lists].reshape(num, -1)  # [P * L, k]
+  scores = rewards.reshape(-1, form.group_size)[:, form.lists].reshape(num, -1)  # [P * L, k]
   known = ~jnp.isnan(scores).any(axis=1)
   if form.num_words < scores.shape[1]:  # one word for several answers says which is better
     known &= jnp.ptp(scores, axis=1) > 0

@@ -177,7 +177,7 @@ def test_the_chance_to_be_preferred_is_read_of_both_orders():
 
 
 def test_chances_of_a_model_are_those_of_its_own_logits():
-  """Whatever its decoding; inside of a compiled function."""
+  """Whatever its decoding."""
   model = LanguageModel(TransformerConfig(
       vocab_size=TASK.vocab_size, num_layers=1, width=8, num_heads=2, num_kv_heads=1, head_size=4,
       mlp_size=12, context_length=24,
@@ -185,14 +185,12 @@ def test_chances_of_a_model_are_those_of_its_own_logits():
   params = model.init(KEY)
   decoding = Decoding(**{**vars(DECODING), 'temperature': 0.3, 'top_k': 1})
   judge = Speaker(model=model, decoding=decoding, scoring=Scoring(chunk_tokens=8, packing=None))
-  reward = jax.jit(judges.by_chances(POLICY, judge, ONE, thoughts=0, votes=1))
+  reward = judges.by_chances(POLICY, judge, ONE, thoughts=0, votes=1)
   question = jnp.array([tokens('34=3;0;#0=#')])
   hidden, _ = model.forward(params, question)
   logits = model.logits(params, hidden[:, -1])[0]
   found = reward({'judge': params}, GROUP, KEY)['rewards'][1]
   np.testing.assert_allclose(found, sigmoid(logits[tokens('1')[0]] - logits[tokens('0')[0]]), rtol=1e-4)
-  sampled = jax.jit(judges.by_verdicts(POLICY, judge, PAIR, thoughts=1, votes=2))
-  assert sampled({'judge': params}, GROUP, KEY)['rewards'].shape == (3,)
 
 
 # --- what they are shown ------------------------------------------------------------------------------------
@@ -203,8 +201,7 @@ def test_chances_of_a_model_are_those_of_its_own_logits():
     (GRADED, ['34=#0=#1', '34=3;0;#0=#4', '']),
 ])
 def test_right_verdicts_are_shown(form, expected):
-  rewards = jnp.array([0.25, 1.0, jnp.nan])
-  made = rollouts.demonstrated(form, POLICY, {**GROUP, 'rewards': rewards})
+  made = rollouts.demonstrated(jnp.array([0.25, 1.0, jnp.nan]), form, POLICY, GROUP)
   counts = made['action_mask'].any(axis=1)
   shown = [TASK.decode(row) if x else '' for row, x in zip(made['tokens'], counts, strict=True)]
   assert shown == expected
@@ -213,12 +210,12 @@ def test_right_verdicts_are_shown(form, expected):
 
 
 def test_of_equal_answers_no_order_is_shown_and_lists_follow_theirs():
-  batch = {**GROUP, 'rewards': jnp.array([0.5, 1.0, 0.5])}
-  made = rollouts.demonstrated(PAIR, POLICY, batch)
+  rewards = jnp.array([0.5, 1.0, 0.5])
+  made = rollouts.demonstrated(rewards, PAIR, POLICY, GROUP)
   counts = np.asarray(made['action_mask'].any(axis=1))
   np.testing.assert_array_equal(counts, [1, 0, 1, 1, 0, 1])
   assert [TASK.decode(row)[-1] for row in made['tokens'][counts]] == ['2', '1', '1', '2']
-  made = rollouts.demonstrated(ALL, POLICY, batch)
+  made = rollouts.demonstrated(rewards, ALL, POLICY, GROUP)
   assert [TASK.decode(row)[-4:] for row in made['tokens']] == ['#121', '#211', '#112']
 
 

@@ -9,12 +9,15 @@ cross-entropy, and the policy, which sees outcome and rewards of tokens. The ref
 left it.
 
 Before anything was claimed, one seed was tried with five settings of β (0.05 of the paper, 0.5 and 1) and of
-the model's learning rate. Of 11 tokens with β = 0.05 nothing is learnt; with β of 0.5 or more and a rate of
+the model's learning rate. Of 11 tokens with β = 0.05 the sum of rewards stays near 0; with 0.5 or more and a rate of
 1e-3 the model is unsure of all rows, and the policy that believes it forgets in 60 steps what it was shown.
 
 Paper: https://arxiv.org/abs/2502.01456
 
-Result: not run yet.
+Result: it does not show. Mean of the last 6 eval/held_out/accuracy after 210 train steps, median of 5 seeds
+(worst): 0.6982 (0.5671), 'outcome alone' 0.7093 (0.6211). Claimed, and got (95 % interval over seeds): above
+'outcome alone' by 0.02, got -0.01736 (-0.03971 to -0.003037), the reverse holds. 160 CPU-s on 2 cores of a
+CPU; `rlx reproduce preferences/chain_prime`.
 """
 
 from ml_collections import ConfigDict
