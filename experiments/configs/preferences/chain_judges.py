@@ -6,12 +6,15 @@
     rlx --config=preferences/chain_judges:judge=pair_chances --workdir=runs/judge_pair_chances
     rlx --config=preferences/chain_judges:judge=list --workdir=runs/judge_list
 
-Sums modulo seven, said step by step (`envs/chain.py`). The policy is shown solutions until a part of its own
-are right (`sft`). A judge, a copy of it, is shown right verdicts on what the policy says then (`judging`):
-of one answer, of two, or of all four to a problem. In the main stage it is frozen, and its verdicts
-(`rewards/judges.py`) are all that the policy is paid for. Who has not a solution's form is worth nothing.
+Sums modulo four, said step by step (`envs/chain.py`). The policy is shown solutions (`sft`), and then samples
+at a temperature at which two of three are right, which is the noise of this toy. A judge, a copy of it, is
+shown right verdicts on what the policy says then (`judging`): of one answer, of two, or of all four to a
+problem. In the main stage it is frozen, and its verdicts (`rewards/judges.py`) are all that the policy is paid
+for, held by a KL. Who has not a solution's form is worth nothing.
 
-Result: not run yet.
+Result: a frozen judge is pleased and not obeyed. Of one seed with `judge=yes`, after 50 steps of the main stage
+the judge gives 0.85 (the chance of yes), and the share of right held-out answers has gone from 0.68 to 0.22,
+nearly all of them by wrong steps; 57 CPU-s, most of it compilation. The other judges were not run to their end.
 """
 
 from ml_collections import ConfigDict
@@ -20,7 +23,7 @@ from rlx.config import parse_arg
 from rlx.errors import ConfigError
 from rlx.experiments.configs.quickstart import arithmetic
 
-SHOWN, JUDGING, STEPS = 100, 200, 100
+SHOWN, JUDGING, STEPS = 100, 300, 50
 GROUP = 4
 _ASKED = {'asks': '=', 'marker': '#'}
 _GROUP = {'group_size': GROUP, 'beside': '='}
@@ -45,16 +48,18 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config('', steps=STEPS)
   config.stages = ('sft', 'judging', 'main')
   config.task = {
-      'name': 'chain', 'modulus': 7, 'min_steps': 4, 'max_steps': 4, 'checks': 0, 'held_out_share': 0.2,
+      'name': 'chain', 'modulus': 4, 'min_steps': 4, 'max_steps': 4, 'checks': 0, 'held_out_share': 0.2,
   }
   config.models.policy.update(width=48, mlp_size=128, context_length=64)  # room for all answers of a group
   config.models.judge = {'name': 'copy', 'names': {'of': 'policy'}}
-  config.decoding.max_tokens = config.sft.decoding.max_tokens = 11
+  config.decoding.update(max_tokens=11, temperature=1.5)
+  config.sft.decoding.max_tokens = 11
   config.sft.steps, config.sft.stop = SHOWN, ConfigDict()
   config.sft.task = config.task  # the same object: an override reaches all stages
   config.sft.rollout.batch_size = 64
   config.judging = {
       **config.sft.to_dict(), 'steps': JUDGING, 'trained': ('judge',), 'slow': {'policy': 'policy'},
+      'decoding': config.decoding.to_dict(),
       'rollout': {
           'name': 'shown_verdicts', 'form': judge['form'], 'reward': {'name': 'verifier'},
           'rollout': {
@@ -65,12 +70,13 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.judging.task = config.task
   config.judging.optimizer.learning_rate = 1e-3
-  config.slow = {'judge': 'judge'}
+  config.slow = {'judge': 'judge', 'reference': 'policy'}
+  config.algorithm.kl = {'name': 'kl_in_loss', 'coef': 0.04}
   config.rollout.update(batch_size=128, group_size=GROUP)
   config.reward = {'name': 'spoken_steps.in_form', 'reward': judge}
   config.updates.microbatches = 1
   config.optimizer.update(learning_rate=1e-3, decay_steps=0)
-  config.evals = {'steps': {'name': 'graded', 'every': 50, 'problems': 512}}
+  config.evals = {'steps': {'name': 'graded', 'every': 50, 'problems': 256}}
   config.checkpoint.every = 200
   config.log.update(headline='eval/steps/accuracy', steps_per_dispatch=25, samples=0)
   if arg.smoke:
