@@ -9,12 +9,13 @@
 Sums modulo four, said step by step (`envs/chain.py`). The policy is shown solutions (`sft`), and then samples
 at a temperature at which two of three are right, which is the noise of this toy. A judge, a copy of it, is
 shown right verdicts on what the policy says then (`judging`): of one answer, of two, or of all four to a
-problem. In the main stage it is frozen, and its verdicts (`rewards/judges.py`) are all that the policy is paid
-for, held by a KL. Who has not a solution's form is worth nothing.
+problem. In the main stage it is frozen, and its verdicts (`rewards/judges.py`) are all that the policy is
+paid for, held by a KL. Who has not a solution's form is worth nothing.
 
-Result: a frozen judge is pleased and not obeyed. Of one seed with `judge=yes`, after 50 steps of the main stage
-the judge gives 0.85 (the chance of yes), and the share of right held-out answers has gone from 0.68 to 0.22,
-nearly all of them by wrong steps; 57 CPU-s, most of it compilation. The other judges were not run to their end.
+Result: a frozen judge is pleased and not obeyed. Of one seed with `judge=yes`, after 50 steps of the main
+stage the judge gives 0.85 (the chance of yes), and the share of right held-out answers has gone from 0.68 to
+0.22, nearly all of them by wrong steps; 57 CPU-s, most of it compilation. The other judges were not run to
+their end.
 """
 
 from ml_collections import ConfigDict
