@@ -20,6 +20,7 @@ from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
 from rlx.models.heads import RowHead, TokenHead
 from rlx.models.language import LanguageModel
+from rlx.models.score_table import StoredScores
 from rlx.models.transformer import Params
 from rlx.types import Batch, Key
 
@@ -189,4 +190,6 @@ def in_stage(functions: Any, decoding: Callable[[], Decoding], scoring: Callable
     return Critic(head=functions, scoring=scoring())
   if isinstance(functions, RowHead):
     return Judge(head=functions)
+  if isinstance(functions, StoredScores):
+    decoding().require_plain('stored log-probs are those of the model itself')
   return functions

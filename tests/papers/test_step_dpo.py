@@ -16,8 +16,8 @@ from rlx.losses import preference
 from rlx.rollout import pairs
 from rlx.types import StatefulRollout, check
 
-# Steps end with 9; the prompt is 2 tokens. The second pair parts where the worse answer stops, the last at the
-# first step.
+# Steps end with 9; the prompt is 2 tokens. The second pair parts where the worse answer stops, the last at
+# the first step.
 TOKENS = (
     ((2, 3, 4, 9, 5, 5, 9, 6, 9, 1), (2, 3, 4, 9, 5, 7, 7, 9, 1)),
     ((4, 3, 4, 9, 5, 9, 1), (4, 3, 4, 9, 1)),
