@@ -164,7 +164,14 @@ class Judge:
 
   def apply(self, params: Params, batch: Batch) -> jax.Array:
     """[B] float32 for rows with `tokens, valid` [B, T], read up to the last valid token."""
-    read = lambda params, rows: self.head.read(params, *rows)
+    return self._over_rows(self.head.read, params, batch)
+
+  def embed(self, params: Params, batch: Batch) -> jax.Array:
+    """[B, D] float32, what the head reads of such rows."""
+    return self._over_rows(self.head.embed, params, batch)
+
+  def _over_rows(self, function, params, batch):
+    read = lambda params, rows: function(params, *rows)
     rows = (batch['tokens'], batch['valid'].sum(axis=1))
     return sharding.over_rows(read, params, rows, **_layout_of(self.head.trunk))
 

@@ -12,6 +12,7 @@ from rlx.engine.speaker import Judge, Speaker
 from rlx.envs.gold import Voters
 from rlx.errors import at_least, between
 from rlx.losses.comparisons import both, sides
+from rlx.rewards.critiques import critiqued
 from rlx.rewards.host import check_compiles
 from rlx.rewards.of_learners import best_and_worst
 from rlx.rollout.prompts import check_solutions
@@ -202,6 +203,59 @@ def with_margins(rollout: Rollout, judge: Judge) -> StatefulRollout:
   def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     batch, world = inner(models, world, key)
     margin = jnp.subtract(*sides(judge.apply(models['judge'], batch)))
+    return {**batch, 'pair_reward_margin': both(margin, margin)}, world
+
+  return dataclasses.replace(inner, draw=draw)
+
+
+def with_samples(rollout: Rollout, samples: Rollout) -> StatefulRollout:
+  """The comparisons of a rollout, each with two samples to a prompt beside it, which nobody compares.
+
+  Args:
+    rollout: a section of its own, of comparisons.
+    samples: a section of its own, with as many rows: the two of a prompt behind one another.
+  Returns:
+    A `rollout` function; the samples stand in columns `shifted_tokens`, `shifted_valid`, ...: what
+    `generalising.meta_step` takes its step by.
+  Raises:
+    ValueError: the two have not as many rows.
+  """
+  inner, beside = stateful(rollout), stateful(samples)
+  if beside.data is not None:
+    raise ValueError('samples that are rows of a data set cannot stand beside those of another; sample them')
+
+  def begin(key: Key) -> World:
+    return {**inner.begin(key), 'sampled': beside.begin(jax.random.fold_in(key, 1))}
+
+  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    own = {name: x for name, x in world.items() if name != 'sampled'}
+    batch, compared = inner.draw(models, own, key)
+    rows, sampled = beside.draw(models, world['sampled'], jax.random.fold_in(key, 1))
+    if len(rows['tokens']) != len(batch['tokens']):
+      raise ValueError(
+          f'{len(batch["tokens"])} rows of comparisons and {len(rows["tokens"])} of samples; take as many'
+      )
+    shifted = {f'shifted_{name}': rows[name] for name in ('tokens', 'valid', 'action_mask', 'prompt_lengths')}
+    return {**batch, **shifted}, {**compared, 'sampled': sampled}
+
+  return dataclasses.replace(inner, begin=begin, draw=draw, observe=keep_world)
+
+
+def with_critiqued_margins(rollout: Rollout, critic: Speaker, judge: Judge) -> StatefulRollout:
+  """As `with_margins`, where the reward model reads each answer with a critique that is written of it.
+
+  Args:
+    rollout: a section of its own, of comparisons.
+    critic: `models['critic']`, which has room for a critique behind each row.
+    judge: `models['judge']`, such as `heads.shared_reward_head` on the critic.
+  Source: MM-RLHF, https://arxiv.org/abs/2502.10391.
+  """
+  inner, reward = stateful(rollout), critiqued(critic, judge)
+
+  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    draw_key, critique_key = jax.random.split(key)
+    batch, world = inner(models, world, draw_key)
+    margin = jnp.subtract(*sides(reward(models, batch, critique_key)['rewards']))
     return {**batch, 'pair_reward_margin': both(margin, margin)}, world
 
   return dataclasses.replace(inner, draw=draw)
