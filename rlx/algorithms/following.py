@@ -1,4 +1,4 @@
-"""Lagging models beside any algorithm: copies brought up to date every so often, a league that is joined."""
+"""Lagging models beside any algorithm: copies that follow (as the reference of TR-DPO), a league to join."""
 
 from collections.abc import Mapping
 import dataclasses
