@@ -216,7 +216,7 @@ def with_samples(rollout: Rollout, samples: Rollout) -> StatefulRollout:
     samples: a section of its own, with as many rows: the two of a prompt behind one another.
   Returns:
     A `rollout` function; the samples stand in columns `shifted_tokens`, `shifted_valid`, ...: what
-    `generalising.meta_step` takes its step by.
+    `algorithms.meta_step` takes its step by.
   Raises:
     ValueError: the two have not as many rows.
   """

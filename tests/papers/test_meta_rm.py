@@ -10,7 +10,8 @@ import optax
 import pytest
 
 from rlx.algorithms.bradley_terry import bradley_terry
-from rlx.algorithms.generalising import contrasted, meta_step
+from rlx.algorithms.contrasted import contrasted
+from rlx.algorithms.meta_step import meta_step
 from rlx.envs import gold
 from rlx.models.gold import hidden
 from rlx.rollout import pairs

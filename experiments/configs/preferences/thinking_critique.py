@@ -16,7 +16,10 @@ all after 150.
 
 Paper: https://arxiv.org/abs/2502.10391
 
-Result: not run yet.
+Result: it shows. Final eval/held_out/accuracy after 200 train steps, median of 5 seeds (worst): 1 (0.9863),
+'at once' 0.5127 (0.4717), 'no words' 0.4707 (0.4668). Claimed, and got (95 % interval over seeds): above 'at
+once' by 0.2, got 0.4769 (0.3096 to 0.5212); above 'no words' by 0.2, got 0.5247 (0.4941 to 0.5299). 114 CPU-s
+on 2 cores of a CPU; `rlx reproduce preferences/thinking_critique`.
 """
 
 from ml_collections import ConfigDict

@@ -1,12 +1,8 @@
-"""What helps a reward model beyond the pairs that it is shown: a contrastive term, and a meta step.
+"""A contrastive term for a reward model: it has to see more of a comparison than its label asks for.
 
-Both stand around `bradley_terry` (or what else trains `models['judge']` on comparisons). *Contrasted*: two
-noisy views of what a model sees in a comparison, the difference of its answers, belong together, and views of
-different comparisons do not; so it has to see more than what its labels ask for. *Meta step*: the parameters
-are first moved to where the model tells answers of a later policy apart, and the labels are learnt there.
-
-Source: Secrets of RLHF II, https://arxiv.org/abs/2401.06080, and for the meta step MetaRM,
-https://arxiv.org/abs/2405.00438.
+Two noisy views of what a model sees in a comparison, the difference of its answers, belong together, and
+views of different comparisons do not. It stands around `bradley_terry`, or what else trains `models['judge']`.
+Source: Secrets of RLHF II, https://arxiv.org/abs/2401.06080.
 """
 
 import dataclasses
@@ -20,8 +16,6 @@ from rlx.errors import above, at_least, between
 from rlx.losses.comparisons import sides
 from rlx.losses.contrastive import info_nce
 from rlx.types import Algorithm, Batch, Key, Metrics, Models
-
-_SHIFTED = 'shifted_'  # columns of `pairs.with_samples`
 
 
 def contrasted(
@@ -46,7 +40,7 @@ def contrasted(
     dropout: share of the numbers of a hidden state that a view lacks, in (0, 0.99].
     among: comparisons behind one another that are told from each other, at least 2; they stay together, so
       that the term does not depend on how batches are cut.
-  Source: as of this module; Gao et al., 2021, https://arxiv.org/abs/2104.08821, eq. 4.
+  Source: SimCSE, Gao et al., 2021, https://arxiv.org/abs/2104.08821, eq. 1.
   """
   at_least(0, weight=weight)
   above(0, temperature=temperature, dropout=dropout)
@@ -79,47 +73,3 @@ def _view(x: jax.Array, seeds: jax.Array, dropout: float) -> jax.Array:
 
 
 _TINY = 1e-12  # a difference of 0 has no direction, and no slope
-
-
-def meta_step(
-    parent: Algorithm, judge: Judge | gold.Hidden | gold.Linear, *, rate: float, among: int
-) -> Algorithm:
-  """The algorithm, whose loss is taken where the model would tell shifted answers apart better: MetaRM.
-
-      θ' = θ + η ∇ mean over pairs of  σ(|r_θ(x, s_1) - r_θ(x, s_2)|),     θ ← θ - α ∇ L(θ')
-
-  s_1 and s_2 are samples of a policy that has moved on; nobody says which is better. The gradient of the
-  labels is that at θ', without the slope of θ' itself, as there.
-
-  Args:
-    parent: learns comparisons; a section of its own.
-    judge: `models['judge']`.
-    rate: η, at least 0; 0 is the parent.
-    among: comparisons behind one another that make one such step, with their samples; they stay together.
-  Raises:
-    ValueError: the rows have no samples beside them (the rollout `pairs.with_samples`).
-  Source: MetaRM, algorithm 1, as accounts of it have it; here with two samples to a prompt.
-  """
-  at_least(0, rate=rate)
-  at_least(1, among=among)
-
-  def of_group(models: Models, rows: Batch, key: Key) -> tuple[jax.Array, Metrics]:
-    samples = {name.removeprefix(_SHIFTED): x for name, x in rows.items() if name.startswith(_SHIFTED)}
-    if not samples:
-      raise ValueError('the rows have no samples beside them; put pairs.with_samples around the rollout')
-
-    def told_apart(own) -> jax.Array:
-      first, second = sides(judge.apply(own, samples))
-      return jnp.mean(jax.nn.sigmoid(jnp.abs(first - second)))
-
-    apart, slope = jax.value_and_grad(told_apart)(models['judge'])
-    ahead = jax.tree.map(lambda x, dx: x + rate * jax.lax.stop_gradient(dx), models['judge'], slope)
-    value, metrics = parent.loss({**models, 'judge': ahead}, rows, key)
-    return value, {**metrics, 'judge/told_apart': jax.lax.stop_gradient(apart)}
-
-  def loss(models: Models, batch: Batch, key: Key) -> tuple[jax.Array, Metrics]:
-    groups = jax.tree.map(lambda x: x.reshape(-1, 2 * among, *x.shape[1:]), batch)
-    told = jax.lax.map(lambda rows: of_group(models, rows, key), groups)
-    return jax.tree.map(jnp.mean, told)
-
-  return dataclasses.replace(parent, loss=loss, together=2 * among)
