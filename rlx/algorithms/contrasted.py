@@ -1,7 +1,7 @@
 """A contrastive term for a reward model: it has to see more of a comparison than its label asks for.
 
 Two noisy views of what a model sees in a comparison, the difference of its answers, belong together, and
-views of different comparisons do not. It stands around `bradley_terry`, or what else trains `models['judge']`.
+views of different comparisons do not. It stands around `bradley_terry`, or what else trains the model `judge`.
 Source: Secrets of RLHF II, https://arxiv.org/abs/2401.06080.
 """
 
