@@ -1,7 +1,7 @@
 """A contrastive term for a reward model: it has to see more of a comparison than its label asks for.
 
 Two noisy views of what a model sees in a comparison, the difference of its answers, belong together, and
-views of different comparisons do not. It stands around `bradley_terry`, or what else trains the model `judge`.
+views of different comparisons do not. It stands around `bradley_terry` or another that trains the judge.
 Source: Secrets of RLHF II, https://arxiv.org/abs/2401.06080.
 """
 
@@ -40,7 +40,7 @@ def contrasted(
     dropout: share of the numbers of a hidden state that a view lacks, in (0, 0.99].
     among: comparisons behind one another that are told from each other, at least 2; they stay together, so
       that the term does not depend on how batches are cut.
-  Source: SimCSE, Gao et al., 2021, https://arxiv.org/abs/2104.08821, eq. 1.
+  Source: SimCSE, Gao et al., 2021, https://arxiv.org/abs/2104.08821, unsupervised.
   """
   at_least(0, weight=weight)
   above(0, temperature=temperature, dropout=dropout)
