@@ -31,7 +31,7 @@ CRITIC = Speaker(
 
 def rows_of(num=4):
   rollout = criticised_answers(TASK, batch_size=num)
-  return rollout.draw({}, rollout.begin(jax.random.key(0)), jax.random.key(1))[0]
+  return jax.jit(lambda key: rollout.draw({}, rollout.begin(jax.random.key(0)), key)[0])(jax.random.key(1))
 
 
 def models_of(critic, own):
@@ -58,6 +58,7 @@ def test_a_critique_is_the_running_sums_of_its_answer():
     weighing.criticised_rows(at_once.sample(jax.random.key(0), 2, False))
 
 
+@pytest.mark.slow
 def test_the_loss_is_of_the_score_and_of_the_words():
   """The score's gradient reaches the decoder that writes; without words it is the parent."""
   batch = rows_of()
@@ -81,6 +82,7 @@ def test_the_loss_is_of_the_score_and_of_the_words():
   np.testing.assert_allclose(same['embedding'], slope['embedding'], rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_margin_is_of_what_is_read_behind_critiques():
   """The reward is the head's number of the row with its critique, and not of the row alone."""
   answers = weighing.answer_rows(TASK.sample(jax.random.key(4), 3, False))

@@ -70,6 +70,7 @@ def test_a_meta_step_by_hand():
   np.testing.assert_allclose(metrics['judge/told_apart'], np.mean(sigmoid(np.abs(lead))), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_without_a_step_or_a_weight_it_is_the_parent():
   parent = bradley_terry(of(WITH_SAMPLES), HIDDEN)
   own = hidden_params()
@@ -101,6 +102,7 @@ def test_the_contrastive_term_by_hand():
   np.testing.assert_allclose(metrics['loss/contrastive'], expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_views_of_a_comparison_come_together():
   """Following the slope of the term alone, a view finds its own among the others more often."""
   own = hidden_params()
@@ -115,6 +117,7 @@ def test_views_of_a_comparison_come_together():
   assert float(term(inner)) < float(begun) - 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', ['contrasted', 'meta'])
 def test_it_does_not_depend_on_micro_batches(kind):
   """Groups stay together, whatever minibatches and micro-batches are made of."""
@@ -143,7 +146,7 @@ def test_samples_stand_beside_comparisons():
   samples = groups(WORLDS, policy, batch_size=2 * N, group_size=2)
   rollout = pairs.with_samples(of(ROWS), samples)
   models = {'world': WORLD, 'policy': policy.init(WORLD)}
-  batch, _ = rollout.draw(models, rollout.begin(jax.random.key(0)), jax.random.key(1))
+  batch, _ = jax.jit(rollout.draw)(models, rollout.begin(jax.random.key(0)), jax.random.key(1))
   np.testing.assert_array_equal(batch['tokens'], ROWS['tokens'])
   first, second = batch['shifted_tokens'][0::2], batch['shifted_tokens'][1::2]
   np.testing.assert_array_equal(first[:, 0], second[:, 0])  # of one prompt

@@ -89,7 +89,9 @@ def test_only_the_parting_step_has_a_gradient():
   assert (better <= 0).all() and (worse >= 0).all()  # likelier and less likely
 
 
-@pytest.mark.parametrize('packing', [None, Packing(columns=32, rows=2, share_prompts=True)])
+@pytest.mark.parametrize('packing', [
+    None, pytest.param(Packing(columns=32, rows=2, share_prompts=True), marks=pytest.mark.slow)
+])
 def test_it_is_dpo_of_the_step_behind_a_longer_prompt(packing):
   """Loss and gradient are those of rows that end with the step, with the steps before in their prompt."""
   tokens = [
