@@ -21,6 +21,7 @@ from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
 from rlx.models.heads import PolicyRatio, RowHead, TokenHead
 from rlx.models.language import LanguageModel
+from rlx.models.score_table import StoredScores
 from rlx.models.transformer import Params
 from rlx.types import Batch, Key
 
@@ -172,7 +173,14 @@ class Judge:
 
   def apply(self, params: Params, batch: Batch) -> jax.Array:
     """[B] float32 for rows with `tokens, valid` [B, T], read up to the last valid token."""
-    read = lambda params, rows: self.head.read(params, *rows)
+    return self._over_rows(self.head.read, params, batch)
+
+  def embed(self, params: Params, batch: Batch) -> jax.Array:
+    """[B, D] float32, what the head reads of such rows."""
+    return self._over_rows(self.head.embed, params, batch)
+
+  def _over_rows(self, function, params, batch):
+    read = lambda params, rows: function(params, *rows)
     rows = (batch['tokens'], batch['valid'].sum(axis=1))
     return sharding.over_rows(read, params, rows, **_layout_of(self.head.trunk))
 
@@ -229,6 +237,8 @@ def in_stage(functions: Any, decoding: Callable[[], Decoding], scoring: Callable
     return Critic(head=functions, scoring=scoring())
   if isinstance(functions, RowHead):
     return Judge(head=functions)
+  if isinstance(functions, StoredScores):
+    decoding().require_plain('stored log-probs are those of the model itself')
   if isinstance(functions, PolicyRatio):
     return ImplicitJudge(head=functions, decoding=decoding(), scoring=scoring())
   return functions

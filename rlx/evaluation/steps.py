@@ -87,6 +87,48 @@ def judged(task: StepTask, policy: Speaker, judge: Speaker, *, problems: int, vo
   return Evaluation(ask=ask, read=_numbers)
 
 
+def reconsidered(
+    task: StepTask, policy: Speaker, judge: Speaker, *, problems: int, votes: int
+) -> Evaluation:
+  """Verdicts that a judge has gone over, beside the same ones before.
+
+  The metrics, of finding wrong steps in samples of held-out problems: `f1` of one verdict that was gone over,
+  and `gain`, what that is above the same verdict before; `voted_f1` and `voted_gain` of the majority of all;
+  `changed`, the share of steps of which the judge says something else. Verdicts off format call every step
+  right.
+
+  Args:
+    task: as for `judged`, like all that follows.
+    policy: whose rows are judged.
+    judge: what is examined.
+    problems: how many.
+    votes: verdicts on each row, each gone over once.
+  """
+  at_least(1, problems=problems, votes=votes)
+
+  def ask(models: Models, world: World) -> dict[str, jax.Array]:
+    del world
+    asked, rows, said = _sampled(task, policy, models, problems)
+    first_key, again_key = jax.random.split(jax.random.key(_VERDICTS_SEED))
+    first = spoken_steps.verdicts(task, judge, models['judge'], rows, said, first_key, votes=votes)
+    again = spoken_steps.reconsidered(task, judge, models['judge'], rows, first, again_key)
+    here = first.steps
+    wrong = ~task.grade_steps(asked, said) & here
+    known = first.in_form[:, :, None] & here[:, None]
+    found = {}
+    for name, x in (('before', first), ('after', again)):
+      single = jax.vmap(lambda called: f1(called, wrong), in_axes=1)(~x.right & known).mean()
+      voted = (x.called_right <= 0.5) & x.in_form.any(axis=1)[:, None] & here
+      found[name] = single, f1(voted, wrong)
+    (single, voted), (single_before, voted_before) = found['after'], found['before']
+    return {
+        'f1': single, 'gain': single - single_before, 'voted_f1': voted, 'voted_gain': voted - voted_before,
+        'changed': _share(first.right != again.right, known),
+    }
+
+  return Evaluation(ask=ask, read=_numbers)
+
+
 def by_head(
     task: StepTask, policy: Speaker, process: Critic, *, separator: str, problems: int, candidates: int,
     aggregation: Callable,

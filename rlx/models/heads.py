@@ -43,9 +43,12 @@ class RowHead:
 
   def read(self, params: Params, tokens: jax.Array, lengths: jax.Array) -> jax.Array:
     """[B] float32 of rows [B, T] of which the first `lengths` [B] tokens count."""
+    return jnp.dot(self.embed(params, tokens, lengths), params['reward_head'])
+
+  def embed(self, params: Params, tokens: jax.Array, lengths: jax.Array) -> jax.Array:
+    """[B, D] float32, what the head reads of such rows."""
     hidden, _ = self.trunk.forward(params['trunk'], tokens)
-    last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
-    return jnp.dot(last.astype(jnp.float32), params['reward_head'])
+    return jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0].astype(jnp.float32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +111,25 @@ def reward_head(policy: LanguageModel) -> Model:
 
   save = saver(policy.directory, policy.shape) if policy.directory else None
   return Model(functions=RowHead(policy), init=begin, save=save, axes=policy.axes)
+
+
+def shared_reward_head(policy: LanguageModel) -> Model:
+  """A reward model that stands on another model's decoder: its own parameters are the head alone.
+
+  Where the decoder is trained, as one that writes critiques, the reward model's loss has a gradient there.
+
+  Args:
+    policy: whose hidden states are read; another model by `names: {'policy': ...}`.
+  """
+
+  def begin(key, models):
+    del models
+    return {'reward_head': jax.random.normal(key, (policy.width,), jnp.float32) * policy.width**-0.5}
+
+  return Model(
+      functions=RowHead(policy), init=begin, stands_on=('policy',),
+      view=lambda own, models: {'trunk': models['policy'], **own},
+  )
 
 
 def implicit_reward(policy: LanguageModel, reference: LanguageModel, *, beta: float) -> Model:
