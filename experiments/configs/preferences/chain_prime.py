@@ -9,9 +9,9 @@ cross-entropy, and the policy, which sees outcome and rewards of tokens. The ref
 left it.
 
 Before anything was claimed, one seed, which is among the five, was tried with five settings of β (0.05 of the
-paper, 0.5 and 1), the model's learning rate, the weight of its rewards, the temperature and the steps of SFT. Of 11 tokens with β = 0.05 the sum of rewards stays near 0. With 0.5 or more and a
-rate of 1e-3 the model is unsure of all rows, and the policy that believes it forgets in 60 to 100 steps what
-it was shown.
+paper, 0.5 and 1), the model's learning rate, the weight of its rewards, the temperature and the steps of SFT.
+Of 11 tokens with β = 0.05 the sum of rewards stays near 0. With 0.5 or more and a rate of 1e-3 the model is
+unsure of all rows, and the policy that believes it forgets in 60 to 100 steps what it was shown.
 
 Paper: https://arxiv.org/abs/2502.01456
 
