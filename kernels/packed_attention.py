@@ -123,7 +123,8 @@ def attend_packed_blockwise(
   Source: Dao et al., 2022, https://arxiv.org/abs/2205.14135, algorithms 1 and 4.
   """
   num_rows, length = query.shape[:2]
-  block = min(block, length)
+  num_blocks = -(-length // block)
+  block = -(-length // num_blocks)  # as many, of one size, with hardly any padding behind the last one
   padding = -length % block
 
   def blocks(x, fill=0):
