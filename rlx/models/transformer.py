@@ -205,11 +205,12 @@ def forward(
   return _last_norm(params, config, x), kv
 
 
-_CHEAP = frozenset("""
-    add sub mul div neg abs max min exp log tanh logistic erf rsqrt sqrt square integer_pow pow sin cos select_n
-    eq ne lt le gt ge and or not convert_element_type stop_gradient broadcast_in_dim reshape transpose squeeze
-    slice concatenate pad iota
-""".split())
+_CHEAP = frozenset((
+    'add', 'sub', 'mul', 'div', 'neg', 'abs', 'max', 'min', 'exp', 'log', 'tanh', 'logistic', 'erf',
+    'rsqrt', 'sqrt', 'square', 'integer_pow', 'pow', 'sin', 'cos', 'select_n', 'eq', 'ne', 'lt', 'le', 'gt',
+    'ge', 'and', 'or', 'not', 'convert_element_type', 'stop_gradient', 'broadcast_in_dim', 'reshape',
+    'transpose', 'squeeze', 'slice', 'concatenate', 'pad', 'iota',
+))
 
 
 def _is_dear(primitive, *args, **how) -> bool:
