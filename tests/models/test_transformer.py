@@ -361,7 +361,7 @@ def test_recomputing_blocks_changes_no_gradient():
   jax.tree.map(close_enough, result, expected)
   products = lambda f: str(jax.make_jaxpr(f)(params)).count('dot_general')
   once = products(lambda params: forward(params, config, tokens))
-  assert products(plain) <= 3 * once < products(recomputing)  # none is computed twice unless that is asked for
+  assert products(plain) <= 3 * once < products(recomputing)  # none twice, unless that is asked for
 
 
 def test_bfloat16_activations():
