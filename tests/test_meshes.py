@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from rlx import sharding
+from rlx.controllers.schedules import constant
 from rlx.engine import packing as packings
 from rlx.engine import sample as engine
 from rlx.engine import slots as queues
@@ -21,12 +22,13 @@ from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.text import Task
+from rlx.envs.turns import SUCCESS, Reply, TurnTask
 from rlx.models import latent
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import AXES, TransformerConfig
 from rlx.rollout import latent as latents
 from rlx.rollout import tree
-from rlx.rollout.partial import partial_completions
+from rlx.rollout.partial import partial_completions, partial_episodes
 from rlx.run import costs
 
 LLAMA = LanguageModel(TransformerConfig(
@@ -276,6 +278,26 @@ def in_pieces(model, decoding):
   return rollout, lambda params, world: rollout.draw({'policy': params}, world, jax.random.key(4))
 
 
+def answered_in_pieces(model, decoding):
+  """Turns of 4 tokens, each answered by 2 others; one in four is the last."""
+  alone, turn_tokens = numbered_prompts(), 4
+
+  def act(state, action, length, key):
+    ended = jax.random.bernoulli(key, 0.25)
+    return Reply(state, action[:2], jnp.int32(2), jnp.float32(1), ended, ended, {SUCCESS: ended})
+
+  world = TurnTask(
+      alphabet='', prompt_columns=PROMPT, answer_columns=turn_tokens, sample=alone.sample,
+      observation_columns=2, start=lambda problem: problem['prompts'][0], act=act, expert=None,
+      expert_return=1.0,
+  )
+  rollout = partial_episodes(
+      world, speaker(model, decoding), batch_size=ROWS, group_size=GROUP, num_slots=SLOTS,
+      unfinished_groups=8, max_age=2, turn_tokens=turn_tokens, max_turns=functools.partial(constant, value=5),
+  )
+  return rollout, lambda params, world: rollout.draw({'policy': params}, world, jax.random.key(4))
+
+
 def branching(model, decoding):
   rollout = tree.segments(
       numbered_prompts(), speaker(model, decoding), batch_size=ROWS, group_size=GROUP, segment_tokens=4,
@@ -315,14 +337,17 @@ def replayed(model, decoding):
   return program
 
 
+PIECES = {'in pieces': in_pieces, 'answered in pieces': answered_in_pieces}
 OTHERS = {
-    'in pieces': lambda *how: functools.partial(_first_pieces, *how), 'branching': branching,
+    **{name: functools.partial(lambda *how: functools.partial(_first_pieces, *how), begin)
+       for name, begin in PIECES.items()},
+    'branching': branching,
     'thinking': thinking, 'in two voices': in_two_voices, 'replayed': replayed,
 }
 
 
-def _first_pieces(model, decoding, params):
-  rollout, draw = in_pieces(model, decoding)
+def _first_pieces(begin, model, decoding, params):
+  rollout, draw = begin(model, decoding)
   return draw(params, rollout.begin(jax.random.key(3)))
 
 
@@ -353,14 +378,15 @@ def test_other_rollouts_share_their_work(name, sizes):
       x for x in shared.collectives
       if axes_of(x, sizes) & set(sharding.ROWS) and not x.op_name.rstrip(')').endswith(of_weights)
   ]
-  # A pool of half as many rows again is dealt out and sorted in each step: tokens, log-probs, versions.
-  arrays = 8 if name == 'in pieces' else 1
+  # A pool of half as many rows again is dealt out and sorted in each step: tokens, log-probs, versions, and
+  # of turns where they end, their rewards, anchors and what is heard.
+  arrays = {'in pieces': 8, 'answered in pieces': 20}.get(name, 1)
   assert sum(x.num_bytes for x in others) < 4 * ROWS * (PROMPT + ENDLESS.max_tokens) * arrays
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('sizes', [(2, 4, 1), (3, 1, 1)])  # the second does not divide
-@pytest.mark.parametrize('name', [name for name in OTHERS if name != 'in pieces'])
+@pytest.mark.parametrize('name', [name for name in OTHERS if name not in PIECES])
 def test_other_rollouts_say_the_same_on_a_mesh(name, sizes):
   model = LLAMA.replace(num_layers=1)
   params = params_of(name, model)
@@ -374,10 +400,11 @@ def test_other_rollouts_say_the_same_on_a_mesh(name, sizes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('sizes', [(2, 4, 1), (3, 1, 1)])
-def test_groups_that_took_several_steps_say_the_same_on_a_mesh(sizes):
+@pytest.mark.parametrize('name', PIECES)
+def test_groups_that_took_several_steps_say_the_same_on_a_mesh(name, sizes):
   """Which groups are whole in a step is for the shards to find; each says what it says on one device."""
   model = LLAMA.replace(num_layers=1)
-  params, (rollout, draw) = params_of('in pieces', model), in_pieces(model, WAITING)
+  params, (rollout, draw) = params_of(name, model), PIECES[name](model, WAITING)
 
   def history(params):
     program, world, said = jax.jit(draw), rollout.begin(jax.random.key(3)), {}

@@ -1,10 +1,16 @@
 """What studies share: seeds side by side in one program, a number a seed at every evaluation, figures."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import itertools
+import json
 from pathlib import Path
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +19,7 @@ import numpy as np
 
 from rlx.engine import sample as engine
 from rlx.engine.decoding import Decoding
+from rlx.experiments.commands import EXIT_REQUEUE
 from rlx.run import build as builder
 from rlx.run import states, style, train
 from rlx.run.stages import Run
@@ -153,3 +160,47 @@ def parser(name: str, doc: str, *, steps: int, sft_steps: int) -> argparse.Argum
   options.add_argument('--problems', type=int, default=500, help='held out')
   options.add_argument('--smoke', action='store_true', help='seconds, learns nothing')
   return options
+
+
+class Command:
+  """A run of the command line, and what is changed of its config."""
+
+  def __init__(self, config: str, argument: Mapping[str, Any], changes: Mapping[str, Any]):
+    """Args: the config; its argument; the values that are changed, by their paths."""
+    self._config = ':'.join(filter(None, (config, ','.join(f'{name}={x}' for name, x in argument.items()))))
+    self._changes = changes
+
+  def make(self, workdir: Path, *, stopped_once: bool = False) -> None:
+    """Trains, unless it was done before.
+
+    Args:
+      workdir: where the run is kept.
+      stopped_once: the first time it is stopped behind its first checkpoint, and started again.
+    Raises:
+      RuntimeError: it ended otherwise.
+    """
+    if (workdir / 'done').exists():
+      return
+    command = [
+        str(Path(sys.executable).parent / 'rlx'), f'--config={self._config}', f'--workdir={workdir}',
+        '--quiet', *(f'--config.{name}={value}' for name, value in self._changes.items()),
+    ]
+    stopped = workdir / 'stopped'
+    if stopped_once and not stopped.exists():
+      process = subprocess.Popen(command)
+      while process.poll() is None and not any(workdir.glob('checkpoints/*[0-9]')):
+        time.sleep(0.2)
+      process.send_signal(signal.SIGTERM)
+      if process.wait() not in (EXIT_REQUEUE, 0):
+        raise RuntimeError(f'{workdir}: exit code {process.returncode}; see above')
+      stopped.write_text(f'{process.returncode}\n')
+    subprocess.run(command, check=True)
+    (workdir / 'done').touch()
+
+
+def evaluated(workdir: Path) -> Iterable[dict]:
+  """Rows of a run's metrics that have an evaluation."""
+  for line in (workdir / 'metrics.jsonl').read_text().splitlines():
+    row = json.loads(line)
+    if any(name.startswith('eval/') for name in row):
+      yield row

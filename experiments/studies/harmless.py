@@ -14,14 +14,12 @@ numbers are compared.
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 import gzip
 import json
 from pathlib import Path
 import re
-import signal
 import subprocess
-import sys
 import textwrap
 import time
 import zlib
@@ -29,7 +27,6 @@ import zlib
 import numpy as np
 from scipy import optimize
 
-from rlx.experiments.commands import EXIT_REQUEUE
 from rlx.experiments.init_model import init_model
 from rlx.experiments.studies import common
 
@@ -50,7 +47,7 @@ def main(argv: list[str] | None = None) -> None:
   if not base.exists():
     init_model([files['texts']], base, family='llama', chat_template='none', seed=0, dtype='float32', **SIZES)
   rows = {'rollout.batch_size': 32, 'score.packed_columns': SIZES['context_length']}
-  runs = {'pretrained': Run(
+  runs = {'pretrained': _run(
       'llm/sft', {'model': base, 'train': files['texts'], 'held_out': files['texts_held_out']},
       steps['pretrained'], 2e-3, {**rows, 'evals.held_out.problems': 64},
   )}
@@ -58,62 +55,34 @@ def main(argv: list[str] | None = None) -> None:
   data = {'model': start, 'train': files['train'], 'held_out': files['held_out']}
   held_out = {'evals.held_out.pairs': counts['held out']}
   for seed in range(SEEDS):
-    runs[f'reward_{seed}'] = Run(
+    runs[f'reward_{seed}'] = _run(
         'preferences/reward', data, steps['reward'], 3e-4,
         {**held_out, 'rollout.batch_size': 32, 'seed': seed},
     )
   for method in ('dpo', 'kto'):
-    runs[method] = Run(
+    runs[method] = _run(
         f'preferences/{method}', data, steps[method], 1e-4, {**held_out, **rows}
     )
-  runs['ppo'] = Run(
+  runs['ppo'] = _run(
       'preferences/rlhf', {**data, 'judge': folder / 'reward_0' / 'judge' / 'model'}, steps['ppo'], 1e-4,
       {**rows, 'decoding.max_tokens': 48},
   )
   for name, run in runs.items():
-    run.make(folder / name)
+    run.make(folder / name, stopped_once=True)
     print(f'{time.monotonic() - began:5.0f} s  {name}', flush=True)
-  found = {name: list(rows_of(folder / name)) for name in runs}
+  found = {name: list(common.evaluated(folder / name)) for name in runs}
   words = bag_of_words(files['train'], files['held_out'])
   loaded = transformers_says(arguments.torch_python, folder) if arguments.torch_python else 'not asked'
   write(Path(arguments.output), found, counts, words, loaded, steps)
 
 
-class Run:
-  """A run of a config, and what is changed of it."""
-
-  def __init__(self, config: str, argument: Mapping, steps: int, rate: float, changes: Mapping):
-    """Args: argument and changes of the config; the train steps; the learning rate."""
-    self._config = f'{config}:' + ','.join(f'{name}={value}' for name, value in argument.items())
-    self._changes = {
-        'steps': steps, 'checkpoint.every': max(1, steps // 4), 'evals.held_out.every': max(1, steps // 4),
-        'optimizer.learning_rate': rate, 'optimizer.decay_steps': steps, 'log.samples': 2, **changes,
-    }
-
-  def make(self, workdir: Path) -> None:
-    """Trains; the first time it is stopped behind its first checkpoint, and started again.
-
-    Raises:
-      RuntimeError: it ended otherwise.
-    """
-    if (workdir / 'done').exists():
-      return
-    command = [
-        'rlx', f'--config={self._config}', f'--workdir={workdir}', '--quiet',
-        *(f'--config.{name}={value}' for name, value in self._changes.items()),
-    ]
-    command[:1] = [str(Path(sys.executable).parent / 'rlx')]
-    stopped = workdir / 'stopped'
-    if not stopped.exists():
-      process = subprocess.Popen(command)
-      while process.poll() is None and not any(workdir.glob('checkpoints/*[0-9]')):
-        time.sleep(0.2)
-      process.send_signal(signal.SIGTERM)
-      if process.wait() not in (EXIT_REQUEUE, 0):
-        raise RuntimeError(f'{workdir}: exit code {process.returncode}; see above')
-      stopped.write_text(f'{process.returncode}\n')
-    subprocess.run(command, check=True)
-    (workdir / 'done').touch()
+def _run(config: str, argument: Mapping, steps: int, rate: float, changes: Mapping) -> common.Command:
+  """Of so many train steps, with four evaluations and checkpoints."""
+  every = max(1, steps // 4)
+  return common.Command(config, argument, {
+      'steps': steps, 'checkpoint.every': every, 'evals.held_out.every': every,
+      'optimizer.learning_rate': rate, 'optimizer.decay_steps': steps, 'log.samples': 2, **changes,
+  })
 
 
 # --- data ---------------------------------------------------------------------------------------------------
@@ -189,14 +158,6 @@ def bag_of_words(train: Path, held_out: Path) -> float:
 
 
 # --- what came out ------------------------------------------------------------------------------------------
-
-
-def rows_of(workdir: Path) -> Iterable[dict]:
-  """Rows of metrics with an evaluation."""
-  for line in (workdir / 'metrics.jsonl').read_text().splitlines():
-    row = json.loads(line)
-    if any(name.startswith('eval/') for name in row):
-      yield row
 
 
 def transformers_says(python: str, folder: Path) -> str:

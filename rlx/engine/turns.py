@@ -28,7 +28,7 @@ from rlx.engine import shards
 from rlx.engine import slots as queues
 from rlx.engine.columns import window
 from rlx.engine.decoding import Decoding
-from rlx.engine.slots import Slots
+from rlx.engine.slots import Bank, Queue, Slots
 from rlx.envs.turns import TurnTask
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import Params
@@ -55,7 +55,7 @@ class Rewriting(NamedTuple):
   summary_tokens: int = 0  # the most tokens of one, its end token included
 
 
-_OF_ROWS = ('begun', 'told', 'sums_up', 'heard', 'closes', 'rewards', 'understood', 'anchors')
+OF_ROWS = ('begun', 'told', 'sums_up', 'heard', 'closes', 'rewards', 'understood', 'anchors')
 WHOLE = Rewriting(rows=1, keep=lambda heard, turn, valid, last: valid)
 
 
@@ -318,20 +318,46 @@ def _converse(
       group_size=group_size * rows, decoding=decoding, num_slots=min(num_slots, num),
       order=_firsts_first(num, rows), length=num,
   )
-  keys = _keys_of_rows(given['keys'], rows)
+  here = turns._replace(max_turns=given['max_turns'][0])
+  episodes = fresh(task, given['problems'], given['worlds'], columns=decoding.max_tokens, rows=rows)
+  end, episodes = go_on(
+      params, model, task, bank, queue, begun, episodes, _keys_of_rows(given['keys'], rows),
+      decoding=decoding, turns=here, rewriting=rewriting,
+  )
+  known = episodes._replace(states=(), keys=(), kept=())
+  cut = lambda x: x[:-1].reshape(num, rows, *x.shape[1:])  # of an episode each: shards deal in episodes
+  of_rows = {name: cut(getattr(known, name)) for name in OF_ROWS}
+  known = jax.tree.map(lambda x: x[:-1], known)._replace(**of_rows)
+  return cut(end.tokens), cut(end.logprobs), cut(end.counts), known
+
+
+def go_on(
+    params: Params, model: LanguageModel, task: TurnTask, bank: Bank, queue: Queue, slots: Slots,
+    episodes: Episodes, keys: jax.Array, *, decoding: Decoding, turns: Turns, rewriting: Rewriting = WHOLE,
+    until: Callable[[Slots], jax.Array] = lambda slots: jnp.bool_(False),
+) -> tuple[Slots, Episodes]:
+  """Episodes further on, from wherever they are, until all have ended or until it is told to stop.
+
+  Args:
+    params: of the policy, as its decoding loop reads them.
+    model: its functions.
+    task: the world.
+    bank: beginnings of the rows.
+    queue: the N rows.
+    slots: of `slots.begin`, or of an earlier call.
+    episodes: of `fresh`, or of an earlier call.
+    keys: [N + 1], the noise of each row; an empty slot draws too, for nothing.
+    decoding: how tokens are drawn.
+    turns: how long episodes and their turns are.
+    rewriting: what becomes of full rows.
+    until: stops the loop; asked before each step.
+  """
   draw = lambda hidden, sequence, count: engine.draw_tokens(
       params, model, decoding, keys[sequence], hidden, count
   )
-  here = turns._replace(max_turns=given['max_turns'][0])
-  episodes = fresh(task, given['problems'], given['worlds'], columns=decoding.max_tokens, rows=rows)
-  hear = functools.partial(_hear, task, here, rewriting, decoding, queue)
+  hear = functools.partial(_hear, task, turns, rewriting, decoding, queue)
   read = functools.partial(_read, params, model, queue, turns.read_tokens)
-  end, episodes = queues.converse(params, model, bank, queue, begun, episodes, draw, hear, read=read)
-  known = episodes._replace(states=(), keys=(), kept=())
-  cut = lambda x: x[:-1].reshape(num, rows, *x.shape[1:])  # of an episode each: shards deal in episodes
-  of_rows = {name: cut(getattr(known, name)) for name in _OF_ROWS}
-  known = jax.tree.map(lambda x: x[:-1], known)._replace(**of_rows)
-  return cut(end.tokens), cut(end.logprobs), cut(end.counts), known
+  return queues.converse(params, model, bank, queue, slots, episodes, draw, hear, read=read, until=until)
 
 
 def _firsts_first(num: int, rows: int) -> jax.Array:
@@ -416,7 +442,7 @@ def demonstrate(
   carry = (episodes, tokens, jnp.zeros(num, jnp.int32), jnp.zeros(num, bool))
   (episodes, tokens, counts, _), _ = jax.lax.scan(turn, carry, length=most_turns)
   known = episodes._replace(states=(), keys=(), kept=())
-  rows = known._replace(**{name: getattr(known, name)[:-1, None] for name in _OF_ROWS})
+  rows = known._replace(**{name: getattr(known, name)[:-1, None] for name in OF_ROWS})
   rows = rows._replace(
       turn=known.turn[:-1], truncated=known.truncated[:-1], info={k: x[:-1] for k, x in known.info.items()}
   )

@@ -1,0 +1,44 @@
+"""Rooms whose longest walks take several train steps: a step does not wait for them, they go on in the next.
+
+    rlx --config=agents/rooms_partial --workdir=runs/rooms_partial
+
+As `agents/rooms_grpo:small`. A quarter of a batch's groups more is begun; episodes that are unfinished when
+enough groups are whole keep their world's state, what was said and what it was drawn with. The policy
+gradient's ratio is to the policy that drew each token.
+
+Source: Kimi k1.5, https://arxiv.org/abs/2501.12599, section 2.6.2, of single turns.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.claims import Arm, Claim, above, mean
+from rlx.experiments.configs.agents import rooms_grpo
+
+MARGIN = 0.03  # of held-out accuracy
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  config = rooms_grpo.get_config('small' if arg == '' else f'small,{arg}')
+  groups = config.rollout.batch_size // config.rollout.group_size
+  kept = max(groups // 4, 1)
+  config.rollout.update(
+      name='partial_episodes', unfinished_groups=kept, max_age=2,
+      num_slots=(groups + kept) * config.rollout.group_size,  # all that are begun
+  )
+  return config
+
+
+def claim() -> Claim:
+  """The control waits for the longest episode of each batch."""
+  whole = {'rollout': rooms_grpo.get_config('small').rollout.to_dict()}
+  return Claim(
+      paper='',
+      says='episodes that took several train steps teach as well as whole ones, at as many episodes',
+      reading=mean('eval/held_out/accuracy', last=3),
+      asserts=(above('whole', by=-MARGIN),),
+      controls=(Arm('whole', whole),),
+      minutes=8.0,
+  )
