@@ -15,7 +15,7 @@ from rlx.errors import ConfigError, did_you_mean, raised
 PACKAGES = {
     'algorithm': ('rlx.algorithms',), 'rollout': ('rlx.rollout',), 'reward': ('rlx.rewards',),
     'task': ('rlx.envs', 'rlx.data'), 'env': ('rlx.envs',), 'data': ('rlx.data', 'rlx.rollout', 'rlx.envs'),
-    'models': ('rlx.models', 'rlx.run.finished'), 'evals': ('rlx.evaluation',),
+    'models': ('rlx.models', 'rlx.run.finished', 'rlx.run.stored'), 'evals': ('rlx.evaluation',),
     'optimizer': ('rlx.optimizers',),
     'stop': ('rlx.run.stop',), 'writers': ('rlx.run.trackers',),
 }

@@ -265,6 +265,8 @@ BATCH_KEYS = {
     'payoffs': ((1,), 'f', 'what the seat of the row got in its episode, whether it spoke or not'),
     'baselines': ((1,), 'f', 'what was expected of the row before it was sampled'),
     'token_rewards': ((2,), 'f', 'reward after each token'),
+    'step_ends': ((2,), 'b', 'True at the last token of each step of an answer'),
+    'step_labels': ((2,), 'f', 'there, how likely the row is still right, 0..1; 0 elsewhere'),
     'values': ((1, 2), 'f', 'state value before each token'),
     'returns': ((1, 2), 'f', 'target of the value function at each token'),
     'advantages': ((1, 2), 'f', 'how much better than expected each token was'),

@@ -50,6 +50,7 @@ from rlx.algorithms.pav import pav
 from rlx.algorithms.pointwise import pointwise
 from rlx.algorithms.policy_gradient import policy_gradient
 from rlx.algorithms.ppo import ppo
+from rlx.algorithms.prime import prime
 from rlx.algorithms.recap import recap
 from rlx.algorithms.red import red
 from rlx.algorithms.reference_free import reference_free
@@ -61,6 +62,7 @@ from rlx.algorithms.sft import sft
 from rlx.algorithms.spa import spa
 from rlx.algorithms.spae import spae
 from rlx.algorithms.spoc import spoc
+from rlx.algorithms.stepwise import stepwise
 from rlx.algorithms.superhf import superhf
 from rlx.algorithms.tlt import tlt
 from rlx.algorithms.tpo import tpo
@@ -70,7 +72,7 @@ from rlx.algorithms.webrl import webrl
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as selection
 from rlx.engine.decoding import Decoding
-from rlx.engine.speaker import Critic, Judge, Scoring, Speaker
+from rlx.engine.speaker import Critic, ImplicitJudge, Judge, Scoring, Speaker
 from rlx.envs.seats import SeatReply, SeatTask, told
 from rlx.envs.text import Task, demonstrations
 from rlx.envs.worlds.corrected import corrected
@@ -79,7 +81,7 @@ from rlx.envs.worlds.rooms import rooms
 from rlx.losses import comparisons, corrections, policy, preference, ratios, regularizers, weights
 from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl
 from rlx.models import drafter, heads, latent
-from rlx.models.heads import RowHead, TokenHead
+from rlx.models.heads import PolicyRatio, RowHead, TokenHead
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
@@ -125,6 +127,7 @@ DRAFTER = Speaker(
     model=LanguageModel(drafter.config_of(MODEL.shape, num_layers=1)), decoding=DECODING, scoring=SCORING
 )
 CRITIC = Critic(head=TokenHead(MODEL), scoring=SCORING)
+IMPLICIT = ImplicitJudge(head=PolicyRatio(MODEL, 0.05), decoding=DECODING, scoring=SCORING)
 LENGTH = types.SimpleNamespace(apply=lambda params, batch: 0.1 * batch['action_mask'].sum(axis=1))  # a judge
 
 # Two rooms: a step into the other one, and `t`, is worth 1; actions are single tokens.
@@ -275,6 +278,23 @@ def compared(batch_size=BATCH_SIZE):
     return {**rows, 'preferred': jnp.arange(batch_size) % 2 == 0}, world
 
   return StatefulRollout(begin=lambda key: {}, draw=draw, data=None)
+
+
+def labelled_samples():
+  """Each token is a step, which is right where it repeats the digit."""
+  def ends(batch):
+    return batch['action_mask']
+
+  def labels(batch):
+    right = batch['tokens'] == batch['tokens'][:, :1]
+    return (batch['action_mask'] & right).astype(jnp.float32)
+
+  return with_columns(samples(), step_ends=ends, step_labels=labels)
+
+
+def beside_reference(models):
+  """An implicit reward and what it is compared with, as a run shows them."""
+  return {**models, 'process': {'policy': models['process'], 'reference': models['reference']}}
 
 
 def triples():
@@ -498,6 +518,11 @@ ROWS = (
     Row('istar', lambda: istar(
         walks(), reward, WORLD_POLICY, WORLD_POLICY, no_kl(), **clip, beta=0.1, step_weight=0.1),
         slow=('process',), model=WALKER, rate=0.01),
+    Row('stepwise', lambda: stepwise(labelled_samples(), CRITIC), slow=('policy',),
+        trained=lambda policy: {'process': heads.init_value(policy)}, metric='-loss/steps', reached=-0.1),
+    Row('prime', lambda: lens.through(beside_reference, prime(
+        samples(), reward, POLICY, IMPLICIT, no_kl(), **clip, discount=1.0, process_weight=0.2)),
+        slow=('process', 'reference')),
     Row('spa', lambda: spa(walks(), reward, WORLD_CRITIC), slow=('policy',), model=WALKER,
         trained=lambda policy: {'progress': heads.init_value(policy)}, metric='-loss/progress', reached=-0.03,
         rise=0.03),

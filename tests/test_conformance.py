@@ -178,7 +178,7 @@ UNSCORED = table.GROUP_SIZE + 1  # the last group, and one row of the group befo
 WHOLE_GROUPS = ('remax',)  # whose rows have to be so many a prompt
 # No reward is asked: demonstrations; answers that the algorithm verifies by itself.
 OF_PAIRS = {'dpo', 'hypo', 'apo_accelerated', 'inpo', 'modpo', 'tpo', 'kto', 'reference_free', 'cycle_align'}
-SUPERVISED = {'sft', 'gkd', 'c_rlft', 'pointwise'}
+SUPERVISED = {'sft', 'gkd', 'c_rlft', 'pointwise', 'stepwise'}
 NO_REWARD = {'brpo'} | SUPERVISED | OF_PAIRS
 
 
@@ -228,7 +228,7 @@ def test_packing_changes_nothing(row, monkeypatch):
   state, batch, evaluate = a_batch(row)
   expected = evaluate(state, batch)
   packing = Packing(columns=batch['tokens'].shape[1] + 6, rows=4, share_prompts=True)
-  for name in ('POLICY', 'DRAFTER', 'CRITIC', 'WORLD_POLICY', 'WORLD_CRITIC'):
+  for name in ('POLICY', 'DRAFTER', 'CRITIC', 'IMPLICIT', 'WORLD_POLICY', 'WORLD_CRITIC'):
     scoring = dataclasses.replace(table.SCORING, packing=packing)
     monkeypatch.setattr(table, name, dataclasses.replace(getattr(table, name), scoring=scoring))
   packed = jax.jit(functools.partial(loss_and_gradient, row.make()))

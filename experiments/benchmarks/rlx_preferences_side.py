@@ -8,7 +8,7 @@ import sys
 import jax
 import jax.numpy as jnp
 
-from rlx import optimizers
+from rlx import optimizers, sharding
 from rlx.algorithms.bradley_terry import bradley_terry
 from rlx.algorithms.dpo import dpo
 from rlx.data.dataset import dataset
@@ -20,6 +20,7 @@ from rlx.losses import preference
 from rlx.models import heads, hf
 from rlx.models.language import LanguageModel
 from rlx.rollout import pairs
+from rlx.run.stored import stored
 from rlx.step import make_train_step
 from rlx.types import State
 
@@ -61,11 +62,16 @@ def program(job: dict):
             sampler='gumbel', eos_ids=task.eos_ids, pad_id=task.pad_id,
         ),
     )
+    reference, slow = policy, {'reference': jax.tree.map(jnp.copy, params)}
+    if job['method'] == 'stored':
+      kept = stored(task, LanguageModel(shape, job['model']), file=f'{job["pairs"]}.npz', batch_size=rows)
+      mesh = sharding.make_mesh(data=1, fsdp=1, tensor=1)
+      reference, slow = kept.functions, {'reference': kept.load(mesh)}
     algorithm = dpo(
-        pairs.comparisons(task, policy, batch_size=rows), policy, policy,
+        pairs.comparisons(task, policy, batch_size=rows), policy, reference,
         loss=functools.partial(preference.sigmoid, beta=0.1),
     )
-    trained, slow = {'policy': params}, {'reference': jax.tree.map(jnp.copy, params)}
+    trained = {'policy': params}
   optimizer = optimizers.adamw(
       learning_rate=1e-5, warmup_steps=0, decay_steps=0, final_fraction=1.0, b1=0.9, b2=0.95, eps=1e-8,
       weight_decay=0.0, clip_norm=1.0,

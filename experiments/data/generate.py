@@ -5,9 +5,9 @@
 With `--word_problems=N --output=DIR` it makes N word problems to train on, and 256 others to be asked,
 instead.
 
-Word problems in the form of GSM8K, programming problems in that of HumanEval, conversations, and comparisons
-of answers, all by rule; and `tiny_model`, a random Hugging Face directory whose tokenizer was trained on the
-first three.
+Word problems in the form of GSM8K, programming problems in that of HumanEval, conversations, comparisons of
+answers, and solutions step by step, all by rule; and `tiny_model`, a random Hugging Face directory whose
+tokenizer was trained on the first three.
 """
 
 import argparse
@@ -96,6 +96,34 @@ def comparison(rng: random.Random) -> dict:
   return {'prompt': f'What is {a} plus {b}?', 'chosen': f' {a} plus {b} is {a + b}.', 'rejected': worse}
 
 
+def solution(rng: random.Random, wrong_from: int) -> tuple[str, list[str], list[bool]]:
+  """A sum of four numbers, the steps to it, and which are right: none from step `wrong_from` on, from 0."""
+  first, *rest = (rng.randint(2, 30) for _ in range(4))
+  total, truth, steps, right = first, first, [], []
+  for place, number in enumerate(rest):
+    new = total + number + (rng.choice((-2, -1, 1, 2)) if place == wrong_from else 0)
+    truth += number
+    steps.append(f'{total} plus {number} is {new}.')
+    right.append(new == truth)
+    total = new
+  return f'What is {first} plus {" plus ".join(map(str, rest))}?\n', steps, right
+
+
+def labelled_steps(rng: random.Random) -> dict:
+  """A solution whose steps are labelled; half of them go wrong somewhere."""
+  prompt, steps, right = solution(rng, rng.choice((0, 1, 2, 3, 3, 3)))
+  return {'prompt': prompt, 'completions': steps, 'labels': right}
+
+
+def parted_solutions(rng: random.Random) -> dict:
+  """The right solution and one that parts from it by a wrong step, with what then follows."""
+  wrong_from, state = rng.randint(0, 2), rng.getstate()
+  prompt, right, _ = solution(rng, 3)
+  rng.setstate(state)
+  _, wrong, _ = solution(rng, wrong_from)
+  return {'prompt': prompt, 'chosen': right, 'rejected': wrong}
+
+
 def write(name: str, rows: list[dict]) -> None:
   (HERE / name).write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows))
 
@@ -144,6 +172,10 @@ def the_files_of_this_folder() -> None:
   pairs = [comparison(rng) for _ in range(96)]
   write('pairs_train.jsonl', pairs[:64])
   write('pairs_test.jsonl', pairs[64:])
+  for name, make in (('steps', labelled_steps), ('step_pairs', parted_solutions)):
+    rows = [make(rng) for _ in range(48)]
+    write(f'{name}_train.jsonl', rows[:32])
+    write(f'{name}_test.jsonl', rows[32:])
   model = HERE / 'tiny_model'
   shutil.rmtree(model, ignore_errors=True)
   init_model(

@@ -29,6 +29,17 @@ def step_counts(tokens: jax.Array, mask: jax.Array, separator: int | jax.Array) 
   return jnp.sum((tokens == separator) & mask, axis=1)
 
 
+def step_ends(tokens: jax.Array, mask: jax.Array, separator: int | jax.Array) -> jax.Array:
+  """[B, T] bool: True at each separator and at the last action of a row, which ends the answer.
+
+  >>> tokens = jnp.array([[5, 9, 5, 5, 9, 7]])
+  >>> step_ends(tokens, jnp.arange(6)[None] > 0, 9).tolist()
+  [[False, True, False, False, True, True]]
+  """
+  is_last = mask & (jnp.cumsum(mask, axis=1) == mask.sum(axis=1, keepdims=True))
+  return is_last | ((tokens == separator) & mask)
+
+
 def step_cuts(numbers: jax.Array, num: int) -> jax.Array:
   """How many actions precede each of the first steps: where a probe cuts.
 

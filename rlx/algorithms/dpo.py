@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from rlx.engine.speaker import Speaker
 from rlx.losses import comparisons
+from rlx.models.score_table import StoredScores
 from rlx.names import fill
 from rlx.types import Algorithm, Batch, Key, Metrics, Models, Rollout
 
@@ -25,7 +26,7 @@ from rlx.types import Algorithm, Batch, Key, Metrics, Models, Rollout
 def dpo(
     rollout: Rollout,
     policy: Speaker,
-    reference: Speaker,
+    reference: Speaker | StoredScores,
     *,
     loss: Callable,
     level: Callable = comparisons.summed,
@@ -39,7 +40,7 @@ def dpo(
       where they are there.
     policy: scores rows; its parameters are trained.
     reference: scores them once a batch: `models['reference']`; of a LoRA its base, by
-      `names: {'reference': 'base'}`.
+      `names: {'reference': 'base'}`. One of `run/stored.py` is looked up.
     loss: of each pair, [N]; asks for what it needs by name.
     level: makes the log-ratio of an answer of those of its tokens.
     divergence: by which the policy is held to the reference.

@@ -12,13 +12,11 @@ the answer behind the last step counts as a step, are our reading.
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 
 from rlx.advantages import groups, potentials
 from rlx.algorithms.grpo import grpo
-from rlx.engine import sample as engine
-from rlx.engine.probe import cut_rows
+from rlx.engine.probe import success_of_cuts
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task, one_token
 from rlx.losses.anchors import Anchor
@@ -73,7 +71,7 @@ def pav(
     tokens, mask = batch['tokens'], batch['action_mask']
     numbers = potentials.step_numbers(tokens, mask, end_of_step)
     cuts = potentials.step_cuts(numbers, max_steps)
-    values = prover_values(
+    values = success_of_cuts(
         models['prover'], prover, task, batch, cuts, key, samples=prover_samples, best_of=best_of
     )
     # A row that is at its end is worth what it got: the prover adds nothing to it.
@@ -85,34 +83,3 @@ def pav(
     return {**batch, 'advantages': advantages, 'prover/value': values[:, 0]}
 
   return dataclasses.replace(parent, advantage=advantage)
-
-
-def prover_values(
-    params, prover: Speaker, task: Task, batch: Batch, cuts: jax.Array, key: Key, *, samples: int,
-    best_of: int,
-) -> jax.Array:
-  """The chance that one of K completions of each prefix is right, without bias from `samples` of them.
-
-  Args:
-    params: of the prover.
-    prover: goes on, for up to its `max_tokens` more.
-    task: verifies.
-    batch: rows with `tokens, prompt_lengths`, and the columns of their problems.
-    cuts: [B, N] int32, how many actions are kept.
-    key: the noise.
-    samples: n, completions of each prefix.
-    best_of: K.
-  Returns:
-    [B, N] float32: 1 - C(n - right, K) / C(n, K).
-  """
-  prompts, lengths = cut_rows(batch, cuts, jnp.zeros(0, jnp.int32))
-  said = prover.sample(params, prompts, lengths, key, group_size=samples)
-  each = lambda x: jnp.repeat(x, cuts.shape[1] * samples, axis=0)
-  problems = {k: each(v) for k, v in batch.items() if k not in said}
-  whole = {'prompt_lengths': each(batch['prompt_lengths'])}
-  completions = engine.actions(whole, said['tokens'], said['tokens'].shape[1])
-  right = task.verify(problems, completions).reshape(*cuts.shape, samples).sum(axis=-1)
-  missed = jnp.ones_like(right)
-  for i in range(best_of):
-    missed *= jnp.maximum(samples - right - i, 0) / (samples - i)
-  return 1 - missed

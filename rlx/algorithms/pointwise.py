@@ -15,22 +15,30 @@ import jax.numpy as jnp
 
 from rlx.engine.speaker import Judge
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
+from rlx.unscored import scored_rows
 
 
 def pointwise(rollout: Rollout, judge: Judge) -> Algorithm:
   """Trains `models['judge']` on verdicts.
 
   Args:
-    rollout: yields rows with `preferred` [B], True where the answer is right.
-    judge: a reward model, such as `heads.reward_head`.
+    rollout: yields rows with `preferred` [B], True where the answer is right; those whose `rewards` are NaN,
+      where there are such, count for nothing.
+    judge: a reward model, such as `heads.reward_head` or, as in PRIME, `heads.implicit_reward`.
   """
+
+  def advantage(models: Models, batch: Batch, key: Key) -> Batch:
+    del models, key
+    counts = scored_rows(batch) if 'rewards' in batch else jnp.ones_like(batch['preferred'])
+    return {**batch, 'weights': counts / jnp.maximum(jnp.mean(counts, dtype=jnp.float32), 1 / len(counts))}
 
   def loss(models: Models, batch: Batch, key: Key):
     del key
     odds, right = judge.apply(models['judge'], batch), batch['preferred']
-    value = jnp.mean(jax.nn.softplus(jnp.where(right, -odds, odds)))
+    mean = lambda x: jnp.mean(x * batch['weights'])
+    value = mean(jax.nn.softplus(jnp.where(right, -odds, odds)))
     return value, {
-        'loss/verdicts': value, 'judge/right': jnp.mean((odds > 0) == right), 'judge/mean': jnp.mean(odds),
+        'loss/verdicts': value, 'judge/right': mean((odds > 0) == right), 'judge/mean': mean(odds),
     }
 
-  return Algorithm(rollout=rollout, loss=loss)
+  return Algorithm(rollout=rollout, advantage=advantage, loss=loss)

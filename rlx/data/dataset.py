@@ -8,8 +8,13 @@ told by its columns, which are those of TRL:
     messages                   a conversation; all that the assistant says in it is demonstrated
     prompt, chosen, rejected   a pair; where `prompt` is missing, it is what both answers begin with
     prompt, completion, label  a completion that is good (true) or bad (false)
+    prompt, completions, labels  steps of an answer, and of each whether it is right (or a number in [0, 1])
 
 A prompt or an answer is a string or a list of messages. Columns beside these are kept for reward functions.
+
+`chosen` and `rejected`, too, may be lists of steps, strings behind a prompt that is a string. A line break is
+put behind each step that has none; its last token is the end of the step (`step_ends`). TRL tokenises every
+step for itself; here it is tokenised as it is met behind the others, and the row has its end token.
 
 Everything is tokenised once, when the data set is loaded (`stream.py` reads as it goes). The arrays are
 arguments of the compiled step; what a run remembers is a count and a key: rows come in an order that is
@@ -55,7 +60,8 @@ class Dataset:
       are none.
     data: arrays of the N training rows: `prompts` [N, prompt_columns] and `prompt_lengths` [N]; where rows
       have A answers (2 for pairs), `tokens` and `action_mask` [N * A, T], `lengths` [N * A], the answers of a
-      row next to each other; `labels` [N] where rows have them.
+      row next to each other; `labels` [N] where rows have them; `step_ends` [N * A, T] bool where answers are
+      given step by step, and `step_labels` [N * A, T] float32 where steps are labelled.
     held_out_data: the same of the H held-out rows; None where there are none.
     sources: of the training rows, and how they take turns.
     rows: what was read, all N + H.
@@ -137,7 +143,8 @@ class Dataset:
       num: how many; of pairs, both answers count.
     Returns:
       `tokens, valid, action_mask, prompt_lengths, turns, groups, rows`; of pairs the better answer comes
-      first and `preferred` tells, which it does of labelled completions too. And the world, without `data`.
+      first and `preferred` tells, which it does of labelled completions too; `step_ends` and `step_labels`
+      where the data have them. And the world, without `data`.
     Raises:
       ValueError: the rows hold prompts only, or are pairs and `num` is odd.
     """
@@ -256,7 +263,8 @@ def _demonstrations(data: Mapping[str, jax.Array], rows: jax.Array) -> Batch:
     batch['preferred'] = index % 2 == 0
   if 'labels' in data:
     batch['preferred'] = jnp.asarray(data['labels'])[rows]
-  return batch
+  of_steps = [name for name in ('step_ends', 'step_labels') if name in data]
+  return batch | {name: jnp.asarray(data[name])[index] for name in of_steps}
 
 
 # --- loading ------------------------------------------------------------------------------------------------
@@ -389,7 +397,7 @@ def _joined(parts: Sequence[Part], arrays: Sequence[Mapping[str, np.ndarray]]) -
     if kind != kinds[0]:
       raise ValueError(
           f'{parts[0].rows.path} and {part.rows.path} hold rows of different kinds (prompts alone, '
-          'completions, pairs, labels); a mixture is of one'
+          'completions, pairs, labels, steps); a mixture is of one'
       )
   return {name: np.concatenate([x[name] for x in arrays]) for name in arrays[0]}
 

@@ -22,11 +22,13 @@ from rlx.data.tokenizer import Piece, Tokenizer
 _KINDS = (  # the first one whose columns a row has
     ('chosen', 'rejected'),
     ('prompt', 'completion', 'label'),
+    ('prompt', 'completions', 'labels'),
     ('prompt', 'completion'),
     ('messages',),
     ('prompt',),
 )
 _MESSAGE = "{'role': 'user', 'content': 'Hi'}"
+_STEP_END = '\n'  # what stands behind each step, as in TRL
 _CHUNK = 2048  # rows that are tokenised at a time: Python's lists of numbers are large
 
 Text = str | list[Mapping[str, Any]]  # a string or messages
@@ -42,6 +44,8 @@ class Example(NamedTuple):
   prompt: Text
   answers: tuple[Text, ...] = ()  # none, one, or the better and the worse of a pair
   label: bool | None = None
+  steps: tuple[tuple[str, ...], ...] = ()  # of each answer, where it is given step by step
+  step_labels: tuple[float, ...] = ()  # of the steps of the answer
 
 
 class Encoded(NamedTuple):
@@ -50,6 +54,8 @@ class Encoded(NamedTuple):
   tokens: np.ndarray  # [T] int32
   action_mask: np.ndarray  # [T] bool
   prompt_length: int  # tokens before the first action
+  step_ends: np.ndarray | None = None  # [S] int32, the column of the last token of each step
+  step_labels: np.ndarray | None = None  # [S] float32
 
 
 class Part(NamedTuple):
@@ -75,6 +81,8 @@ def read(
   rows, examples = rows.sift([_or_fault(_example, row, kind, chat, system) for row in filled])
   first = type(examples[0].prompt)
   rows, examples = rows.sift([_or_fault(_of_type, example, first) for example in examples])
+  stepwise = bool(examples[0].steps)
+  rows, examples = rows.sift([_or_fault(_like_the_first, example, stepwise) for example in examples])
   rows, pieces = rows.sift([_or_fault(_with_pieces, tokenizer, example) for example in examples])
   fitting = functools.partial(_fitting, limits=(max_prompt_tokens, max_completion_tokens))
   rows, encoded = rows.sift([_or_fault(fitting, *x) for x in _encode(tokenizer, pieces)])
@@ -139,6 +147,8 @@ def _example(row: Row, kind: tuple[str, ...], chat: bool, system: str) -> Exampl
   if 'label' in kind and type(label) is not bool:
     raise _Malformed("'label' is not true or false", f'it is {label!r}')
   names = ('prompt', *kind) if 'chosen' in kind else kind
+  if 'completions' in kind or ('chosen' in kind and _is_steps(row['chosen'])):
+    return _stepwise(row, kind, chat)
   texts = {name: _text(row, name) for name in names if name != 'label' and row.get(name) is not None}
   if 'messages' in kind:
     prompt, answers = _split_messages(texts['messages'])
@@ -157,6 +167,50 @@ def _example(row: Row, kind: tuple[str, ...], chat: bool, system: str) -> Exampl
   return Example(prompt, answers, label)
 
 
+def _stepwise(row: Row, kind: tuple[str, ...], chat: bool) -> Example:
+  """A row whose answers are lists of steps; a line break is put behind a step that has none."""
+  prompt = _text(row, 'prompt') if row.get('prompt') is not None else ''
+  if chat or isinstance(prompt, list):
+    raise _Malformed('steps behind messages', 'a prompt of steps is a string, and chat is False: as in TRL')
+  if not prompt.strip():
+    raise _Malformed('empty prompt', 'nothing could be answered; write one or delete the row')
+  names = kind if 'chosen' in kind else ('completions',)
+  steps = tuple(_steps(row, name) for name in names)
+  answers = tuple(''.join(x) for x in steps)
+  if 'chosen' in kind:
+    _check_pair(answers)
+    return Example(prompt, answers, steps=steps)
+  return Example(prompt, answers, steps=steps, step_labels=_step_labels(row['labels'], len(steps[0])))
+
+
+def _is_steps(value: Any) -> bool:
+  return isinstance(value, list) and bool(value) and all(isinstance(step, str) for step in value)
+
+
+def _steps(row: Row, name: str) -> tuple[str, ...]:
+  """A column that holds the steps of an answer, as they are written."""
+  if not _is_steps(row[name]):
+    raise _Malformed(f'{name!r} is no list of steps', f'it is {json.dumps(row[name], default=str)[:60]}')
+  for place, step in enumerate(row[name], start=1):
+    if not step.strip():
+      raise _Malformed(f'a step of {name!r} is empty', f'step {place}; write one, or take it away')
+    _check_unicode(name, step)
+  return tuple(step if step.endswith(_STEP_END) else step + _STEP_END for step in row[name])
+
+
+def _step_labels(labels: Any, num: int) -> tuple[float, ...]:
+  """What is said of each step: false and true are 0 and 1."""
+  if not isinstance(labels, list):
+    raise _Malformed("'labels' is no list", f'it is {json.dumps(labels, default=str)[:60]}')
+  if len(labels) != num:
+    reason = "another number of 'labels' than of 'completions'"
+    raise _Malformed(reason, f'{len(labels)} labels of {num} steps')
+  for label in labels:
+    if not (isinstance(label, int | float) and 0 <= label <= 1):
+      raise _Malformed('a label of a step is neither true nor false nor in [0, 1]', f'it is {label!r}')
+  return tuple(map(float, labels))
+
+
 def _text(row: Row, name: str) -> Text:
   """A column that holds a string or messages."""
   value = row[name]
@@ -168,12 +222,16 @@ def _text(row: Row, name: str) -> Text:
     wanted = 'messages' if name == 'messages' else 'a string or messages'
     shown = json.dumps(value, default=str)[:60]
     raise _Malformed(f'{name!r} is not {wanted}', f'it is {shown}; a message is {_MESSAGE}')
+  _check_unicode(name, '\n'.join(strings))
+  return value
+
+
+def _check_unicode(name: str, text: str) -> None:
   try:
-    '\n'.join(strings).encode()
+    text.encode()
   except UnicodeEncodeError as error:
     half = error.object[error.start]
     raise _Malformed(f'{name!r} is not Unicode', f'it has half a character, {half!a}; mend it') from None
-  return value
 
 
 def _is_message(message) -> bool:
@@ -250,14 +308,21 @@ def _of_type(example: Example, first: type) -> Example:
   return example
 
 
+def _like_the_first(example: Example, stepwise: bool) -> Example:
+  if bool(example.steps) != stepwise:
+    raise _Malformed('answers with steps and without are mixed', 'make all of them lists of steps, or none')
+  return example
+
+
 # --- tokens -------------------------------------------------------------------------------------------------
 
 
 def _with_pieces(tokenizer: Tokenizer, example: Example) -> tuple[Example, list[list[Piece]]]:
   """An example, and its prompt with each of its answers (or its prompt alone) as pieces to encode."""
-  prompt, answers, _ = example
+  prompt, answers = example.prompt, example.answers
   if isinstance(prompt, str):
-    with_answers = [[Piece(prompt), Piece(answer, action=True)] for answer in answers]
+    parts = example.steps or [(answer,) for answer in answers]
+    with_answers = [[Piece(prompt), *(Piece(part, action=True) for part in x)] for x in parts]
     return example, with_answers or [[Piece(prompt)]]
   chat = functools.partial(tokenizer.chat_pieces, actions_from=len(prompt))
   try:
@@ -273,16 +338,20 @@ def _encode(
   """Examples with their tokens."""
   for start in range(0, len(examples), _CHUNK):
     chunk = examples[start : start + _CHUNK]
-    encoded = iter(tokenizer.encode_pieces([row for _, rows in chunk for row in rows]))
+    encoded = iter(tokenizer.encode_numbered([row for _, rows in chunk for row in rows]))
     for example, rows in chunk:
-      yield example, [_finished(tokenizer, example, *next(encoded)) for _ in rows]
+      yield example, [_finished(tokenizer, example, row, *next(encoded)) for row in rows]
 
 
-def _finished(tokenizer: Tokenizer, example: Example, ids: list[int], mask: list[bool]) -> Encoded:
+def _finished(
+    tokenizer: Tokenizer, example: Example, pieces: list[Piece], ids: list[int], numbers: list[int]
+) -> Encoded:
   """Tokens with what a template has not written (BOS, EOS), up to the last action."""
+  mask, before = [pieces[number].action for number in numbers], 0
   if isinstance(example.prompt, str):
     started = tokenizer.start(ids)
-    mask = [False] * (len(started) - len(ids)) + mask
+    before = len(started) - len(ids)
+    mask = [False] * before + mask
     ids = started
     if example.answers and not (mask[-1:] == [True] and ids[-1] in tokenizer.eos_ids):
       ids, mask = [*ids, tokenizer.eos_ids[0]], [*mask, True]
@@ -290,7 +359,12 @@ def _finished(tokenizer: Tokenizer, example: Example, ids: list[int], mask: list
     num = len(mask) - mask[::-1].index(True)
     ids, mask = ids[:num], mask[:num]
   prompt_length = mask.index(True) if example.answers else len(ids)
-  return Encoded(np.array(ids, np.int32), np.array(mask, bool), prompt_length)
+  encoded = Encoded(np.array(ids, np.int32), np.array(mask, bool), prompt_length)
+  if not example.steps:
+    return encoded
+  last = {number: column for column, number in enumerate(numbers, start=before) if number}
+  labels = np.array(example.step_labels, np.float32) if example.step_labels else None
+  return encoded._replace(step_ends=np.array(list(last.values()), np.int32), step_labels=labels)
 
 
 def _fitting(example: Example, answers: list[Encoded], limits: tuple[int, int]):
@@ -303,6 +377,9 @@ def _fitting(example: Example, answers: list[Encoded], limits: tuple[int, int]):
       raise _Malformed(f'{name} too long', f'{max(sizes)} tokens, max_{name}_tokens={limit}: raise it')
   if min(x.prompt_length for x in answers) == 0:
     raise _Malformed('empty prompt', 'the tokenizer makes no token of it')
+  for steps, encoded in zip(example.steps, answers, strict=False):
+    if len(encoded.step_ends) < len(steps):
+      raise _Malformed('a step without a token', 'the tokenizer makes none of it')
   if len({tuple(x.tokens[: x.prompt_length]) for x in answers}) > 1:  # it is read once for all of them
     raise _Malformed('the answers do not share the tokens of their prompt', 'mend the chat template')
   return example, answers
@@ -331,9 +408,23 @@ def arrays(part: Part, prompt_columns: int, columns: int, pad_id: int) -> dict[s
     data['tokens'] = _padded([x.tokens for x in demonstrated], columns, pad_id, np.int32)
     data['action_mask'] = _padded([x.action_mask for x in demonstrated], columns, False, bool)
     data['lengths'] = np.array([len(x.tokens) for x in demonstrated], np.int32)
+    if demonstrated[0].step_ends is not None:
+      data |= _of_steps(demonstrated, columns)
   if part.labels[0] is not None:
     data['labels'] = np.array(part.labels, bool)
   return data
+
+
+def _of_steps(demonstrated: Sequence[Encoded], columns: int) -> dict[str, np.ndarray]:
+  """`step_ends` [N, T] bool, the last tokens of steps, and `step_labels` [N, T] float32; 0 elsewhere."""
+  ends = np.zeros((len(demonstrated), columns), bool)
+  labels = np.zeros(ends.shape, np.float32)
+  for row, x in enumerate(demonstrated):
+    ends[row, x.step_ends] = True
+    if x.step_labels is not None:
+      labels[row, x.step_ends] = x.step_labels
+  labelled = demonstrated[0].step_labels is not None
+  return {'step_ends': ends} | ({'step_labels': labels} if labelled else {})
 
 
 def _padded(rows: Sequence[np.ndarray], columns: int, value: int, dtype) -> np.ndarray:

@@ -173,7 +173,15 @@ class Tokenizer:
     Returns:
       For each row its tokens, and a mask of them.
     """
-    ids, masks = [[] for _ in rows], [[] for _ in rows]
+    encoded = self.encode_numbered(rows)
+    return [
+        (ids, [row[number].action for number in numbers])
+        for row, (ids, numbers) in zip(rows, encoded, strict=True)
+    ]
+
+  def encode_numbered(self, rows: Sequence[Sequence[Piece]]) -> list[tuple[list[int], list[int]]]:
+    """As `encode_pieces`, with the number of the piece that each token is of in the place of the mask."""
+    ids, numbers = [[] for _ in rows], [[] for _ in rows]
     texts, starts = [''] * len(rows), [0] * len(rows)  # of the stretch that the next piece may merge with
 
     def cut(i):
@@ -181,7 +189,7 @@ class Tokenizer:
 
     def append(i, piece, added):
       ids[i] += added
-      masks[i] += [piece.action] * len(added)
+      numbers[i] += [column] * len(added)
       texts[i] += piece.text
       if self._ends_separate and ids[i] and ids[i][-1] in self.turn_eos_ids:
         cut(i)
@@ -200,7 +208,7 @@ class Tokenizer:
           cut(i)
           known, whole = [], self._encode_behind(piece.text)
         append(i, piece, whole[len(known) :])
-    return list(zip(ids, masks, strict=True))
+    return list(zip(ids, numbers, strict=True))
 
   def encode_answers(self, answers: Sequence[str], *, role: str, ended: bool) -> list[int]:
     """The tokens that a chat template writes behind a turn of the assistant's: answers to it, and the

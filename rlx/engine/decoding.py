@@ -99,6 +99,12 @@ class Decoding:
     """The same, without chance."""
     return dataclasses.replace(self, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0)
 
+  def require_plain(self, why: str) -> None:
+    """Raises `ValueError` where a token is drawn from another distribution than the model's own."""
+    plain = dataclasses.replace(self, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
+    if self.looks_back or self != plain:
+      raise ValueError(f'{why}; set min_tokens=0, temperature=1, top_p=1 and no other filter or penalty')
+
   @property
   def looks_back(self) -> bool:
     """Whether what a row has said changes what it says."""

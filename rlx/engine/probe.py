@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from rlx.engine import sample as engine
 from rlx.engine.columns import window
 from rlx.engine.decoding import Decoding
+from rlx.engine.speaker import Speaker
+from rlx.envs.text import Task
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import Params
 from rlx.types import Batch, Key
@@ -56,6 +58,39 @@ def prefix_probe(
   shape = (*cuts.shape, samples, decoding.max_tokens)
   behind = lambda name: engine.actions(said, said[name], decoding.max_tokens).reshape(shape)
   return Probe(behind('tokens'), behind('action_mask'), behind('sampler_logprobs'))
+
+
+def success_of_cuts(
+    params: Params, speaker: Speaker, task: Task, batch: Batch, cuts: jax.Array, key: Key, *, samples: int,
+    best_of: int,
+) -> jax.Array:
+  """The chance that one of K completions of each prefix is right, without bias from `samples` of them.
+
+  With K = 1 it is the share of right completions, with K = `samples` whether there is one.
+
+  Args:
+    params: of the speaker.
+    speaker: goes on, for up to its `max_tokens` more.
+    task: verifies.
+    batch: rows with `tokens, prompt_lengths`, and the columns of their problems.
+    cuts: [B, N] int32, how many actions are kept.
+    key: the noise.
+    samples: n, completions of each prefix.
+    best_of: K.
+  Returns:
+    [B, N] float32: 1 - C(n - right, K) / C(n, K).
+  """
+  prompts, lengths = cut_rows(batch, cuts, jnp.zeros(0, jnp.int32))
+  said = speaker.sample(params, prompts, lengths, key, group_size=samples)
+  each = lambda x: jnp.repeat(x, cuts.shape[1] * samples, axis=0)
+  problems = {k: each(v) for k, v in batch.items() if k not in said}
+  whole = {'prompt_lengths': each(batch['prompt_lengths'])}
+  completions = engine.actions(whole, said['tokens'], said['tokens'].shape[1])
+  right = task.verify(problems, completions).reshape(*cuts.shape, samples).sum(axis=-1)
+  missed = jnp.ones_like(right)
+  for i in range(best_of):
+    missed *= jnp.maximum(samples - right - i, 0) / (samples - i)
+  return 1 - missed
 
 
 def answer_logprobs(

@@ -7,6 +7,7 @@ one with other decoding by `saying`. A `Critic` is a head on a decoder, read in 
 
 from collections.abc import Callable
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -18,8 +19,9 @@ from rlx.engine import packing as packings
 from rlx.engine import sample as engine
 from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
-from rlx.models.heads import RowHead, TokenHead
+from rlx.models.heads import PolicyRatio, RowHead, TokenHead
 from rlx.models.language import LanguageModel
+from rlx.models.score_table import StoredScores
 from rlx.models.transformer import Params
 from rlx.types import Batch, Key
 
@@ -130,25 +132,33 @@ class Critic:
       [B, T] float32; column t sees the tokens before t, column 0 is 0. Packed, only those of actions, and 0
       elsewhere.
     """
+    return self._over_rows(functools.partial(self._read, is_behind=False), params, batch)
+
+  def behind(self, params: Params, batch: Batch) -> jax.Array:
+    """What is said behind each token, once it is chosen: as `apply`, but column t sees the tokens up to t."""
+    return self._over_rows(functools.partial(self._read, is_behind=True), params, batch)
+
+  def _over_rows(self, read, params, batch) -> jax.Array:
     columns = ('tokens',) if self.scoring.packing is None else packings.COLUMNS
     rows = {name: batch[name] for name in columns}
-    return sharding.over_rows(self._read, params, rows, **_layout_of(self.head.trunk))
+    return sharding.over_rows(read, params, rows, **_layout_of(self.head.trunk))
 
-  def _read(self, params, batch) -> jax.Array:
-    """`apply` of rows that are together on a device."""
+  def _read(self, params, batch, *, is_behind: bool) -> jax.Array:
+    """`apply` or `behind` of rows that are together on a device."""
     packing = self.scoring.packing
     if packing is not None:
       layout = packings.lay_out(batch, packing)
-      cells = packings.over_cells(self._packed, params, layout, packing)
-      return packings.back(cells['values'], layout)
+      packed = functools.partial(self._packed, is_behind=is_behind)
+      return packings.back(packings.over_cells(packed, params, layout, packing)['values'], layout)
     after = self.head.read(params, batch['tokens'])
-    return jnp.pad(after[:, :-1], ((0, 0), (1, 0)))
+    return after if is_behind else jnp.pad(after[:, :-1], ((0, 0), (1, 0)))
 
-  def _packed(self, params, layout) -> dict[str, jax.Array]:
+  def _packed(self, params, layout, *, is_behind: bool) -> dict[str, jax.Array]:
     """Values [rows, C] of the actions in packed rows."""
-    after = self.head.read(params, layout.tokens, layout.places)
-    before = jnp.take_along_axis(after, layout.sources, axis=1)
-    return {'values': jnp.where(layout.action_index >= 0, before, 0)}
+    values = self.head.read(params, layout.tokens, layout.places)
+    if not is_behind:
+      values = jnp.take_along_axis(values, layout.sources, axis=1)
+    return {'values': jnp.where(layout.action_index >= 0, values, 0)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -163,9 +173,47 @@ class Judge:
 
   def apply(self, params: Params, batch: Batch) -> jax.Array:
     """[B] float32 for rows with `tokens, valid` [B, T], read up to the last valid token."""
-    read = lambda params, rows: self.head.read(params, *rows)
+    return self._over_rows(self.head.read, params, batch)
+
+  def embed(self, params: Params, batch: Batch) -> jax.Array:
+    """[B, D] float32, what the head reads of such rows."""
+    return self._over_rows(self.head.embed, params, batch)
+
+  def _over_rows(self, function, params, batch):
+    read = lambda params, rows: function(params, *rows)
     rows = (batch['tokens'], batch['valid'].sum(axis=1))
     return sharding.over_rows(read, params, rows, **_layout_of(self.head.trunk))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImplicitJudge(Judge):
+  """A judge that is a policy: its number of a row is the sum of its rewards of the row's tokens.
+
+  Attributes:
+    head: its functions, of what it is and what it is compared with.
+    decoding: of the policy that it judges: temperature and filters apply in both log-probs.
+    scoring: how rows are scored.
+  """
+
+  head: PolicyRatio
+  decoding: Decoding
+  scoring: Scoring
+
+  def apply(self, params: Params, batch: Batch) -> jax.Array:
+    """[B] float32 β log(π_φ(y) / π_ref(y)) of the actions of each row."""
+    return self.of_tokens(params, batch).sum(axis=1)
+
+  def of_tokens(self, params: Params, batch: Batch) -> jax.Array:
+    """[B, T] float32 β log(π_φ / π_ref) of each action, 0 elsewhere; π_ref has no gradient.
+
+    Args:
+      params: `policy`, φ, and `reference`.
+      batch: rows as for `Speaker.score`.
+    """
+    speaker = Speaker(model=self.head.trunk, decoding=self.decoding, scoring=self.scoring)
+    logprobs, _ = speaker.score(params['policy'], batch)
+    reference, _ = speaker.score(jax.lax.stop_gradient(params['reference']), batch)
+    return self.head.beta * (logprobs - reference)
 
 
 def _layout_of(model: LanguageModel) -> dict:
@@ -189,4 +237,8 @@ def in_stage(functions: Any, decoding: Callable[[], Decoding], scoring: Callable
     return Critic(head=functions, scoring=scoring())
   if isinstance(functions, RowHead):
     return Judge(head=functions)
+  if isinstance(functions, StoredScores):
+    decoding().require_plain('stored log-probs are those of the model itself')
+  if isinstance(functions, PolicyRatio):
+    return ImplicitJudge(head=functions, decoding=decoding(), scoring=scoring())
   return functions

@@ -440,6 +440,27 @@ class Linear:
 
 
 @dataclasses.dataclass(frozen=True)
+class Hidden:
+  """A reward model with a layer between, tanh(φ W) · v, of `inner` [D, H], `outer` [H] and the world."""
+
+  def embeddings(self, params: dict) -> jax.Array:
+    """[X, K, H] what is read of all answers."""
+    return jnp.tanh(jax.lax.stop_gradient(params['world'].features) @ params['inner'])
+
+  def embed(self, params: dict, batch: Batch) -> jax.Array:
+    """[B, H] of rows."""
+    return self.embeddings(params)[batch['tokens'][:, 0], batch['tokens'][:, 1]]
+
+  def rewards(self, params: dict) -> jax.Array:
+    """[X, K] of all answers."""
+    return self.embeddings(params) @ params['outer']
+
+  def apply(self, params: dict, batch: Batch) -> jax.Array:
+    """[B] of rows."""
+    return self.embed(params, batch) @ params['outer']
+
+
+@dataclasses.dataclass(frozen=True)
 class Voters:
   """Reward models side by side; every leaf of their parameters but the world has a leading [M].
 

@@ -206,15 +206,37 @@ def places(completions: jax.Array) -> jax.Array:
   return jnp.where(is_end.any(axis=1)[:, None], place, 1)
 
 
+def criticised_rows(problems: Batch) -> Batch:
+  """`answer_rows` with a critique behind each, `134=141$`: the running sums that solutions of `weighed` show.
+
+  Args:
+    problems: [N] of `weighed`, whose solutions think.
+  """
+  rows, length, said = answer_rows(problems), problems['answers'].shape[2], problems['solutions']
+  if said.shape[1] < 2 * length + 1:
+    raise ValueError("the task's solutions show no thoughts; take the task 'weighing.weighed'")
+  sums = jnp.stack([said[:, :length], said[:, length + 1 : 2 * length + 1]], axis=1)
+  critiques = jnp.pad(_better_first(problems, sums), ((0, 0), (0, 1)), constant_values=text.EOS_ID)
+  shown = text.demonstrations({
+      'prompts': rows['tokens'], 'prompt_lengths': rows['valid'].sum(axis=1), 'solutions': critiques,
+  })
+  return {**shown, 'preferred': rows['preferred'], 'groups': rows['groups']}
+
+
+def _better_first(problems: Batch, of_answers: jax.Array) -> jax.Array:
+  """[2N, L] of [N, 2, L], that of the better answer of each problem before that of the worse one."""
+  worth = problems['worth']
+  order = jnp.where(worth[:, :1] > worth[:, 1:], jnp.array([[0, 1]]), jnp.array([[1, 0]]))
+  return jnp.take_along_axis(of_answers, order[:, :, None], axis=1).reshape(-1, of_answers.shape[2])
+
+
 def answer_rows(problems: Batch) -> Batch:
   """The answers of problems [N] each by itself, `134=`: comparisons [2N], the better one first.
 
   Returns:
     `tokens, valid` [2N, L + 1], `preferred` and `groups` [2N].
   """
-  answers, worth = problems['answers'], problems['worth']
-  order = jnp.where(worth[:, :1] > worth[:, 1:], jnp.array([[0, 1]]), jnp.array([[1, 0]]))
-  digits = jnp.take_along_axis(answers, order[:, :, None], axis=1).reshape(-1, answers.shape[2])
+  digits = _better_first(problems, problems['answers'])
   tokens = jnp.pad(digits + len(MARKS) + 2, ((0, 0), (0, 1)), constant_values=MARKS.index('=') + 2)
   row = jnp.arange(len(tokens))
   return {

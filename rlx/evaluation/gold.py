@@ -152,7 +152,7 @@ def checked(world: gold.Worlds, policy: gold.LogLinear) -> Evaluation:
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
 
 
-def judged(world: gold.Worlds, judge: gold.Linear) -> Evaluation:
+def judged(world: gold.Worlds, judge: gold.Linear | gold.Hidden) -> Evaluation:
   """The metric `right`: the share of pairs of answers of the reference that a reward model orders right.
 
   Args:
@@ -163,6 +163,34 @@ def judged(world: gold.Worlds, judge: gold.Linear) -> Evaluation:
   def ask(models: Models, memory: World) -> dict[str, jax.Array]:
     del memory
     return {'right': _ordered(models['world'], judge.rewards(models['judge']))}
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def judged_of(
+    world: gold.Worlds, policy: gold.LogLinear, judge: gold.Linear | gold.Hidden
+) -> Evaluation:
+  """As `judged`, of pairs of answers of a policy, which has moved on from where the labels were bought.
+
+  The metrics: `right`, and `margin`, the mean lead of the better answer of such a pair in the reward model's
+  rewards, in their deviations over answers of the policy.
+
+  Args:
+    world: what it is measured in.
+    policy: whose answers they are.
+    judge: what is measured.
+  """
+
+  def ask(models: Models, memory: World) -> dict[str, jax.Array]:
+    del memory
+    logprobs = policy.logprobs(models['policy'])
+    there, rewards = models['world'].replace(base=logprobs), judge.rewards(models['judge'])
+    mean = lambda x: jnp.sum(jnp.exp(logprobs) * x, axis=1, keepdims=True)
+    deviation = jnp.sqrt(jnp.mean(mean(jnp.square(rewards - mean(rewards)))))
+    return {
+        'right': _ordered(there, rewards),
+        'margin': _mean_lead(there, rewards) / jnp.maximum(deviation, 1e-6),
+    }
 
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
 
@@ -339,9 +367,24 @@ def voted(world: gold.Worlds, voters: gold.Voters) -> Evaluation:
 
 def _ordered(there: gold.World, scores: jax.Array) -> jax.Array:
   """[] the share of pairs of answers of the reference that scores [X, K] order as the true reward does."""
-  lead = lambda x: x[:, :, None] - x[:, None, :]
-  drawn = jnp.where(lead(there.gold) > 0, jnp.exp(there.base[:, :, None] + there.base[:, None, :]), 0)
-  return jnp.sum(drawn * (lead(scores) > 0)) / jnp.sum(drawn)
+  drawn = _drawn(there)
+  return jnp.sum(drawn * (_lead(scores) > 0)) / jnp.sum(drawn)
+
+
+def _mean_lead(there: gold.World, scores: jax.Array) -> jax.Array:
+  """[] by how much scores [X, K] put the better one of a pair of answers of the reference ahead."""
+  drawn = _drawn(there)
+  return jnp.sum(drawn * _lead(scores)) / jnp.sum(drawn)
+
+
+def _lead(x: jax.Array) -> jax.Array:
+  """[X, K, K] of the first of two answers."""
+  return x[:, :, None] - x[:, None, :]
+
+
+def _drawn(there: gold.World) -> jax.Array:
+  """[X, K, K] chances of pairs of the reference whose first answer is the better one."""
+  return jnp.where(_lead(there.gold) > 0, jnp.exp(there.base[:, :, None] + there.base[:, None, :]), 0)
 
 
 def overoptimisation_fit(kl: np.ndarray, gain: np.ndarray, *, logarithmic: bool) -> float:

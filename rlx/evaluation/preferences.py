@@ -11,13 +11,14 @@ from rlx.errors import at_least
 from rlx.evaluation.evaluation import Evaluation
 from rlx.evaluation.text import as_transcripts
 from rlx.losses import comparisons
+from rlx.models.score_table import StoredScores
 from rlx.types import Models, World
 
 _BINS = 10  # of calibration
 
 
 def implicit(
-    task: Dataset, policy: Speaker, reference: Speaker, transcripts: int, *, pairs: int
+    task: Dataset, policy: Speaker, reference: Speaker | StoredScores, transcripts: int, *, pairs: int
 ) -> Evaluation:
   """What the policy's log-ratios over the reference say of held-out comparisons.
 

@@ -1,16 +1,20 @@
 """Steps of solutions, and of those who judge them, by the task's own grades; nothing of it is trained on."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
+from rlx.advantages import potentials
 from rlx.engine import sample as engine
-from rlx.engine.speaker import Speaker
+from rlx.engine.speaker import Critic, Speaker
+from rlx.envs import text
 from rlx.envs.text import StepTask
 from rlx.errors import at_least
 from rlx.evaluation.evaluation import Evaluation
-from rlx.rewards import spoken_steps
+from rlx.rewards import of_steps, spoken_steps
 from rlx.rollout.prompts import columns_of
-from rlx.types import Models, World
+from rlx.types import Batch, Models, World
 
 _PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task, as in `text.verified`
 _SAMPLES_SEED, _VERDICTS_SEED = 1, 2  # and so is the noise
@@ -83,6 +87,121 @@ def judged(task: StepTask, policy: Speaker, judge: Speaker, *, problems: int, vo
   return Evaluation(ask=ask, read=_numbers)
 
 
+def reconsidered(
+    task: StepTask, policy: Speaker, judge: Speaker, *, problems: int, votes: int
+) -> Evaluation:
+  """Verdicts that a judge has gone over, beside the same ones before.
+
+  The metrics, of finding wrong steps in samples of held-out problems: `f1` of one verdict that was gone over,
+  and `gain`, what that is above the same verdict before; `voted_f1` and `voted_gain` of the majority of all;
+  `changed`, the share of steps of which the judge says something else. Verdicts off format call every step
+  right.
+
+  Args:
+    task: as for `judged`, like all that follows.
+    policy: whose rows are judged.
+    judge: what is examined.
+    problems: how many.
+    votes: verdicts on each row, each gone over once.
+  """
+  at_least(1, problems=problems, votes=votes)
+
+  def ask(models: Models, world: World) -> dict[str, jax.Array]:
+    del world
+    asked, rows, said = _sampled(task, policy, models, problems)
+    first_key, again_key = jax.random.split(jax.random.key(_VERDICTS_SEED))
+    first = spoken_steps.verdicts(task, judge, models['judge'], rows, said, first_key, votes=votes)
+    again = spoken_steps.reconsidered(task, judge, models['judge'], rows, first, again_key)
+    here = first.steps
+    wrong = ~task.grade_steps(asked, said) & here
+    known = first.in_form[:, :, None] & here[:, None]
+    found = {}
+    for name, x in (('before', first), ('after', again)):
+      single = jax.vmap(lambda called: f1(called, wrong), in_axes=1)(~x.right & known).mean()
+      voted = (x.called_right <= 0.5) & x.in_form.any(axis=1)[:, None] & here
+      found[name] = single, f1(voted, wrong)
+    (single, voted), (single_before, voted_before) = found['after'], found['before']
+    return {
+        'f1': single, 'gain': single - single_before, 'voted_f1': voted, 'voted_gain': voted - voted_before,
+        'changed': _share(first.right != again.right, known),
+    }
+
+  return Evaluation(ask=ask, read=_numbers)
+
+
+def by_head(
+    task: StepTask, policy: Speaker, process: Critic, *, separator: str, problems: int, candidates: int,
+    aggregation: Callable,
+) -> Evaluation:
+  """What a process head says of samples of held-out problems: of their steps, and which sample it chooses.
+
+  A row is sound up to a step where this and all before it are right. The metrics are `auc`, how often the
+  head has a higher number behind a sound step than behind another, over all steps of all rows; `chosen`, the
+  share of right answers among those that have the most by their steps, the first of equals; `single`, among
+  all; `gain`, the first of these less the second; and `oracle`, of problems with a right one.
+
+  Args:
+    task: whose steps are graded.
+    policy: whose rows are read; with `names`, such as those of a policy of before.
+    process: what is examined.
+    separator: one token, which ends a step.
+    problems: how many.
+    candidates: samples of each.
+    aggregation: what steps come to, such as `of_steps.least`.
+  """
+  at_least(1, problems=problems, candidates=candidates)
+  end_of_step = text.one_token(task, separator)
+
+  def ask(models: Models, world: World) -> dict[str, jax.Array]:
+    del world
+    asked, rows, said = _sampled(task, policy, models, problems, candidates)
+    ends = potentials.step_ends(rows['tokens'], rows['action_mask'], end_of_step)
+    chances = of_steps.step_chances(process, models['process'], rows, ends)
+    sound = sound_until(task, asked, rows, said)
+    worth = aggregation(chances, ends).reshape(problems, candidates)
+    right = task.verify(asked, said).reshape(problems, candidates)
+    chosen = jnp.take_along_axis(right, jnp.argmax(worth, axis=1)[:, None], axis=1).mean()
+    return {
+        'auc': auc(chances, ends & sound, ends & ~sound), 'chosen': chosen, 'single': right.mean(),
+        'gain': chosen - right.mean(), 'oracle': right.max(axis=1).mean(),
+    }
+
+  return Evaluation(ask=ask, read=_numbers)
+
+
+def sound_until(task: StepTask, problems: Batch, rows: Batch, said: jax.Array) -> jax.Array:
+  """[B, T] bool: whether all steps that are said up to each column of rows [B, T] are right.
+
+  Args:
+    task: whose steps are graded.
+    problems: the columns of the problems of the rows.
+    rows: with `prompt_lengths` and `action_mask`.
+    said: [B, C] what they say.
+  """
+  place = jnp.arange(said.shape[1])
+  until = lambda k: task.count_steps(jnp.where(place[None] <= k, said, text.PAD_ID))
+  counts = jax.vmap(until, out_axes=1)(place)  # [B, C] steps up to each place
+  wrong = ~task.grade_steps(problems, said)
+  first = jnp.where(wrong.any(axis=1), jnp.argmax(wrong, axis=1), wrong.shape[1])[:, None]
+  behind = jnp.arange(rows['action_mask'].shape[1])[None] - rows['prompt_lengths'][:, None]
+  at = jnp.take_along_axis(counts, jnp.clip(behind, 0, said.shape[1] - 1), axis=1)
+  return at <= first
+
+
+def auc(x: jax.Array, positive: jax.Array, negative: jax.Array) -> jax.Array:
+  """[] how often `x` is larger at one of `positive` than at one of `negative`, equal ones half; 1/2 for none.
+
+  >>> x = jnp.array([0.9, 0.2, 0.5, 0.5])
+  >>> float(auc(x, jnp.array([True, False, True, False]), jnp.array([False, True, False, True])))
+  0.875
+  """
+  x, positive, negative = (jnp.ravel(a) for a in (x, positive, negative))
+  values = jnp.sort(jnp.where(negative, x, jnp.inf))
+  below = jnp.searchsorted(values, x, side='left') + jnp.searchsorted(values, x, side='right')
+  pairs = positive.sum() * negative.sum()
+  return jnp.where(pairs, jnp.sum(below / 2, where=positive) / jnp.maximum(pairs, 1), 0.5)
+
+
 def f1(called: jax.Array, wrong: jax.Array) -> jax.Array:
   """[] 2 hits / (called + wrong), of what is called wrong and what is; 1 where there is neither."""
   hits, total = jnp.sum(called & wrong), jnp.sum(called) + jnp.sum(wrong)
@@ -94,13 +213,13 @@ def _share(true: jax.Array, among: jax.Array) -> jax.Array:
   return jnp.sum(true & among) / jnp.maximum(jnp.sum(among), 1)
 
 
-def _sampled(task, policy, models, problems):
+def _sampled(task, policy, models, problems, candidates=1):
   asked = task.sample(jax.random.key(_PROBLEMS_SEED), problems, True)
   rows = policy.sample(
       models['policy'], asked['prompts'], asked['prompt_lengths'], jax.random.key(_SAMPLES_SEED),
-      group_size=1,
+      group_size=candidates,
   )
-  return columns_of(asked, 1), rows, engine.completions_of(rows, policy.decoding)
+  return columns_of(asked, candidates), rows, engine.completions_of(rows, policy.decoding)
 
 
 def _numbers(answer):

@@ -36,6 +36,26 @@ def by_head(task: Task, judge: Judge, *, problems: int) -> Evaluation:
   return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
 
 
+def by_critiques(task: Task, critic: Speaker, judge: Judge, *, problems: int) -> Evaluation:
+  """`accuracy` as of `by_head`, of a head that reads a critique of each answer, the likeliest one, too.
+
+  Args:
+    task: one of `envs/weighing.py`.
+    critic: writes the critiques.
+    judge: reads answers with critiques.
+    problems: how many pairs.
+  """
+
+  def ask(models: Models, world: World) -> dict[str, jax.Array]:
+    del world
+    rows = weighing.answer_rows(task.sample(jax.random.key(_PROBLEMS_SEED), problems, True))
+    written = critic.mode(models['critic'], rows['tokens'], rows['valid'].sum(axis=1))
+    chosen, rejected = comparisons.sides(judge.apply(models['judge'], written))
+    return {'accuracy': jnp.mean(comparisons.right(chosen, rejected))}
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
 def by_votes(task: Task, policy: Speaker, judge: Judge, *, problems: int, doublings: int) -> Evaluation:
   """Held-out pairs judged by the vote of 1, 2, 4, .. critiques, all of them or those that a meta model keeps.
 

@@ -52,6 +52,25 @@ def linear(world: gold.Worlds) -> Model:
   return _direction(gold.Linear(), 'direction')
 
 
+def hidden(world: gold.Worlds, *, size: int) -> Model:
+  """A reward model tanh(φ W) · v, which begins with W normal, of variance 1/D, and v = 0.
+
+  Args:
+    world: what it stands on.
+    size: H, numbers between, at least 1.
+  """
+  at_least(1, size=size)
+
+  def init(key: Key, models: Models) -> dict:
+    width = models['world'].features.shape[-1]
+    return {'inner': jax.random.normal(key, (width, size)) * width**-0.5, 'outer': jnp.zeros(size)}
+
+  return Model(
+      functions=gold.Hidden(), init=init, stands_on=('world',),
+      view=lambda own, models: {**own, 'world': models['world']},
+  )
+
+
 def voters(world: gold.Worlds, *, num: int) -> Model:
   """Reward models φ · v_m side by side, which begin with v_m normal, as short as the features are many.
 

@@ -1,4 +1,4 @@
-"""Heads that read a decoder's hidden states as something else than tokens."""
+"""What a decoder is read as beside tokens: a value of each place, a number of a row, a ratio of policies."""
 
 from collections.abc import Callable
 import dataclasses
@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
+from rlx.errors import above
 from rlx.models import hf
 from rlx.models.language import LanguageModel
 from rlx.models.model import Model
@@ -42,9 +43,28 @@ class RowHead:
 
   def read(self, params: Params, tokens: jax.Array, lengths: jax.Array) -> jax.Array:
     """[B] float32 of rows [B, T] of which the first `lengths` [B] tokens count."""
+    return jnp.dot(self.embed(params, tokens, lengths), params['reward_head'])
+
+  def embed(self, params: Params, tokens: jax.Array, lengths: jax.Array) -> jax.Array:
+    """[B, D] float32, what the head reads of such rows."""
     hidden, _ = self.trunk.forward(params['trunk'], tokens)
-    last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
-    return jnp.dot(last.astype(jnp.float32), params['reward_head'])
+    return jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0].astype(jnp.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyRatio:
+  """A number for every action that has no head: how much likelier a policy makes it than a reference does.
+
+  Attributes:
+    trunk: the decoder of both; parameters are `{'policy': .., 'reference': ..}`.
+    beta: β, what a nat is worth.
+  """
+
+  trunk: LanguageModel
+  beta: float
+
+
+Head = TokenHead | RowHead | PolicyRatio
 
 
 def init_value(trunk: Params) -> Params:
@@ -91,6 +111,50 @@ def reward_head(policy: LanguageModel) -> Model:
 
   save = saver(policy.directory, policy.shape) if policy.directory else None
   return Model(functions=RowHead(policy), init=begin, save=save, axes=policy.axes)
+
+
+def shared_reward_head(policy: LanguageModel) -> Model:
+  """A reward model that stands on another model's decoder: its own parameters are the head alone.
+
+  Where the decoder is trained, as one that writes critiques, the reward model's loss has a gradient there.
+
+  Args:
+    policy: whose hidden states are read; another model by `names: {'policy': ...}`.
+  """
+
+  def begin(key, models):
+    del models
+    return {'reward_head': jax.random.normal(key, (policy.width,), jnp.float32) * policy.width**-0.5}
+
+  return Model(
+      functions=RowHead(policy), init=begin, stands_on=('policy',),
+      view=lambda own, models: {'trunk': models['policy'], **own},
+  )
+
+
+def implicit_reward(policy: LanguageModel, reference: LanguageModel, *, beta: float) -> Model:
+  """A reward model that is a policy: r_φ = β log(π_φ / π_ref), of every token and, in sum, of a row.
+
+  It begins as a copy of a decoder. Trained on verdicts of whole rows (`pointwise`) or on comparisons
+  (`bradley_terry`, which is then DPO), its rewards of tokens add up to what it has learnt of the row, so that
+  each says what its token has added: nobody labels a step.
+
+  Args:
+    policy: what is copied, by default the model `policy`; another by `names: {'policy': ...}`.
+    reference: π_ref, a model of the same shape that stays as it is: the stage holds it in `slow`. Where it is
+      what was copied, all rewards are 0 at first.
+    beta: β, above 0.
+  Source: Yuan et al., 2024, https://arxiv.org/abs/2412.01981, and PRIME, https://arxiv.org/abs/2502.01456,
+    eq. 3.
+  """
+  above(0, beta=beta)
+  if policy.shape != reference.shape:
+    raise ValueError('the policy that is copied and the reference have to be of one shape; name others')
+  return Model(
+      functions=PolicyRatio(policy, beta),
+      init=lambda key, models: jax.tree.map(jnp.copy, models['policy']), stands_on=('reference',),
+      view=lambda own, models: {'policy': own, 'reference': models['reference']}, axes=policy.axes,
+  )
 
 
 def saver(directory: str, shape: TransformerConfig) -> Callable[..., tuple[Path, ...]]:

@@ -93,6 +93,23 @@ def against_solutions(reward: Annotate, *, of: str, to: str) -> Annotate:
   return scored
 
 
+def verdicts(reward: Annotate, *, of: str, to: str, success: float) -> Annotate:
+  """Another learner's rows: the scored ones, each with the verdict whether it is right, for `pointwise`.
+
+  Args:
+    reward: as for `pairs`.
+    of: learner whose rows it scores.
+    to: learner that gets the same rows with `preferred` [B].
+    success: a row with at least this reward is right.
+  """
+
+  def scored(models: Models, rows: Rows, key: Key) -> Rows:
+    batch = reward(models, rows[of], key)
+    return {**rows, of: batch, to: {**batch, 'preferred': batch['rewards'] >= success}}
+
+  return scored
+
+
 def in_turn(first: Annotate, second: Annotate) -> Annotate:
   """Two rewards, one after the other; where both say the same column, the second has the last word.
 

@@ -103,6 +103,61 @@ def verdicts(
   return Verdicts(right.reshape(*shape, -1), in_form.reshape(shape), counts, rows)
 
 
+def as_reconsidered(
+    task: StepTask, batch: Batch, right: jax.Array, counts: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """What a judge reads when it goes over a verdict: `as_asked`, then the verdict and the mark once more.
+
+  Args:
+    task: as for `as_asked`.
+    batch: rows [B, T].
+    right: [B, S] bool, the verdict on each.
+    counts: [B] steps of each.
+  Returns:
+    Prompts [B, T + S + 2] and their lengths [B].
+  """
+  asked, lengths = as_asked(task, batch)
+  mark = text.characters(MARK, task.alphabet)[0]
+  words = said_of(task, right, counts)
+  tokens = jnp.pad(asked, ((0, 0), (0, words.shape[1])))
+  place = jnp.arange(tokens.shape[1])[None] - lengths[:, None]
+  verdict = jnp.take_along_axis(words, jnp.clip(place, 0, words.shape[1] - 1), axis=1)
+  tokens = jnp.where((place >= 0) & (place < counts[:, None]), verdict, tokens)
+  return jnp.where(place == counts[:, None], mark, tokens), lengths + counts + 1
+
+
+def reconsidered(
+    task: StepTask, judge: Speaker, params: Params, batch: Batch, found: Verdicts, key: Key
+) -> Verdicts:
+  """Verdicts that the judge itself has gone over, one after the other: a meta-critique.
+
+  It reads the row and a verdict on it, and says a verdict again. Where that is off format the first one
+  stands, and a first one that is off format is not gone over.
+
+  Args:
+    task: what the rows solve.
+    judge: samples, by its own temperature; has been shown verdicts to go over (`spoken_steps.taught_again`).
+    params: of the judge.
+    batch: N rows, as the verdicts are on.
+    found: K verdicts on each.
+    key: of the noise.
+  Returns:
+    As many verdicts; `rows` are those in which the judge goes over them.
+  Source: SPARK, https://arxiv.org/abs/2512.03244, sequential scaling, from the abstract; that a verdict is
+    gone over without words, and by the model that said it, is ours.
+  """
+  num_rows, votes, num_steps = found.right.shape
+  each = {name: jnp.repeat(batch[name], votes, axis=0) for name in ('tokens', 'valid')}
+  counts, first = jnp.repeat(found.counts, votes), found.right.reshape(-1, num_steps)
+  speaker = judging(task, judge)
+  prompts, lengths = as_reconsidered(task, each, first, counts)
+  rows = speaker.sample(params, prompts, lengths, key, group_size=1)
+  in_form, right = read(task, engine.completions_of(rows, speaker.decoding), counts)
+  again = found.in_form & in_form.reshape(num_rows, votes)
+  right = jnp.where(again[:, :, None], right.reshape(found.right.shape), found.right)
+  return found._replace(right=right, rows=rows)
+
+
 def read(task: StepTask, said: jax.Array, counts: jax.Array) -> tuple[jax.Array, jax.Array]:
   """Whether verdicts [N, S + 1] are in form [N], and which of `counts` [N] steps they call right [N, S]."""
   wrong, right = text.characters(WRONG + RIGHT, task.alphabet)

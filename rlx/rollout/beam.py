@@ -24,7 +24,7 @@ from rlx.rollout.prompts import columns_of
 from rlx.types import Batch, Key
 
 # (rows with `tokens, prompt_lengths` and the columns of their problems, cuts [R, 1], key) -> [R, 1]: what the
-# first actions of each row are worth, as `pav.prover_values`.
+# first actions of each row are worth, as `probe.success_of_cuts`.
 PrefixValue = Callable[[Batch, jax.Array, Key], jax.Array]
 
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.engine import sample as engine
+from rlx.engine.columns import as_wide
 from rlx.engine.speaker import Speaker
 from rlx.envs import text
 from rlx.envs.text import StepTask
@@ -29,6 +30,36 @@ def taught(task: StepTask, policy: Speaker, *, batch_size: int) -> StatefulRollo
   def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problems, rows, said, world = _sampled(task, policy, models, world, key, batch_size)
     return judged_rows(task, rows, task.grade_steps(problems, said), task.count_steps(said)), world
+
+  return StatefulRollout(begin=task.begin, draw=draw, data=task.data)
+
+
+def taught_again(
+    task: StepTask, policy: Speaker, verifier: Speaker, *, batch_size: int
+) -> StatefulRollout:
+  """As `taught`, and behind the verifier's own verdicts on the same rows, which it learns to go over.
+
+  Args:
+    task: where problems and grades come from.
+    policy: `models['policy']`, what is judged.
+    verifier: `models['verifier']`, whose verdicts, as it is now, are gone over; those off format are not.
+    batch_size: rows B of the batch: B / 2 of `taught`, and of each the one that goes over a verdict.
+  """
+  at_least(2, batch_size=batch_size)
+  num = check_groups(batch_size, 2)
+
+  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    sample_key, verdict_key = jax.random.split(key)
+    problems, rows, said, world = _sampled(task, policy, models, world, sample_key, num)
+    grades, params = task.grade_steps(problems, said), models['verifier']
+    found = spoken_steps.verdicts(task, verifier, params, rows, said, verdict_key, votes=1)
+    prompts, lengths = spoken_steps.as_reconsidered(task, rows, found.right[:, 0], found.counts)
+    answer = spoken_steps.said_of(task, grades, found.counts)
+    again = text.demonstrations({'prompts': prompts, 'prompt_lengths': lengths, 'solutions': answer})
+    again['action_mask'] &= found.in_form
+    first = judged_rows(task, rows, grades, found.counts)
+    joined = {name: jnp.concatenate(as_wide(first[name], x)) for name, x in again.items()}
+    return {**joined, 'groups': jnp.arange(batch_size)}, world
 
   return StatefulRollout(begin=task.begin, draw=draw, data=task.data)
 
@@ -62,9 +93,32 @@ def by_majority(
     verifier: `models['verifier']`, which judges; what learns from the rows is the stage's own matter.
     batch_size: rows B of the batch.
     votes: verdicts on each row; 1 believes a single one.
-  Source: SPARK, https://arxiv.org/abs/2512.03244: step-level self-consistency, from the abstract. The
-    meta-critique that goes over verdicts is left out.
+  Source: SPARK, https://arxiv.org/abs/2512.03244: step-level self-consistency, from the abstract.
   """
+  return _labelled(task, policy, verifier, batch_size, votes, lambda found, models, rows, key: found)
+
+
+def by_meta_critique(
+    task: StepTask, policy: Speaker, verifier: Speaker, *, batch_size: int, votes: int
+) -> StatefulRollout:
+  """As `by_majority`, of verdicts that the verifier has gone over (`rewards.spoken_steps.reconsidered`).
+
+  Args:
+    task: as for `by_majority`, like all that follows.
+    policy: what is judged.
+    verifier: judges, and goes over its verdicts.
+    batch_size: rows B of the batch.
+    votes: verdicts on each row, each gone over once; 1 is the meta-critique alone.
+  """
+
+  def again(found: Verdicts, models: Models, rows: Batch, key: Key) -> Verdicts:
+    return spoken_steps.reconsidered(task, verifier, models['verifier'], rows, found, key)
+
+  return _labelled(task, policy, verifier, batch_size, votes, again)
+
+
+def _labelled(task, policy, verifier, batch_size: int, votes: int, gone_over) -> StatefulRollout:
+  """Samples with the majority of verdicts, behind `gone_over(verdicts, models, rows, key)`."""
   at_least(1, batch_size=batch_size, votes=votes)
 
   def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
@@ -73,6 +127,7 @@ def by_majority(
     found = spoken_steps.verdicts(
         task, verifier, models['verifier'], rows, completions, verdict_key, votes=votes
     )
+    found = gone_over(found, models, rows, jax.random.fold_in(verdict_key, 1))
     batch = judged_rows(task, rows, found.called_right > 0.5, found.counts)
     known = found.in_form.any(axis=1)
     return {**batch, 'action_mask': batch['action_mask'] & known[:, None]}, world

@@ -32,6 +32,25 @@ def single_answers(task: Task, *, batch_size: int) -> StatefulRollout:
   return StatefulRollout(begin=task.begin, draw=draw, data=task.data)
 
 
+def criticised_answers(task: Task, *, batch_size: int) -> StatefulRollout:
+  """As `single_answers`, each answer with a critique behind it, which is what is said.
+
+  Args:
+    task: `weighing.weighed`.
+    batch_size: rows B of the batch, two a pair.
+  Raises:
+    ValueError: `batch_size` is odd, or the task's solutions show no thoughts.
+  """
+  num_pairs = check_groups(batch_size, 2)
+
+  def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    del models
+    problems, world = task.draw(world, key, num_pairs)
+    return weighing.criticised_rows(problems), world
+
+  return StatefulRollout(begin=task.begin, draw=draw, data=task.data)
+
+
 def with_verdicts(rollout: Rollout, reward: Annotate) -> StatefulRollout:
   """The rows of a rollout, of which those that are rewarded are `preferred` [B]: what a meta model learns.
 

@@ -33,7 +33,7 @@ from rlx.engine.stops import automaton
 from rlx.envs.control.environment import Environment
 from rlx.envs.text import Task
 from rlx.errors import ConfigError, at_least, between
-from rlx.models.heads import RowHead, TokenHead
+from rlx.models.heads import Head
 from rlx.models.language import LanguageModel
 from rlx.models.model import as_model
 from rlx.names import resolve
@@ -267,7 +267,7 @@ def _check_held(where: str, trained, slow: Mapping[str, str], models: Mapping[st
 def _check_vocabularies(where: str, held: Iterable[NamedModel], task: Any) -> None:
   """Language models that meet in a batch know the same tokens, and the task's are among them."""
   functions = [one.model.functions for one in held]
-  decoders = [f.trunk if isinstance(f, TokenHead | RowHead) else f for f in functions]
+  decoders = [f.trunk if isinstance(f, Head) else f for f in functions]
   sizes = {decoder.vocab_size for decoder in decoders if isinstance(decoder, LanguageModel)}
   if len(sizes) > 1:
     raise ConfigError(
@@ -300,7 +300,7 @@ def _build_stage(
   axes = {name: one.model.axes for name, one in held.items()}
   make = learning.several if 'learners' in section else learning.single
   train_step, optimizer, reward = make(section, where, parts, view)
-  if any(isinstance(one.model.functions, LanguageModel | TokenHead | RowHead) for one in held.values()):
+  if any(isinstance(one.model.functions, LanguageModel | Head) for one in held.values()):
     _check_vocabularies(where, held.values(), parts['task']())
   _check_rows(section, config.mesh, mesh)
   _check_processes(where, section, train_step, mesh)

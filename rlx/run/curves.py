@@ -27,6 +27,10 @@ PANELS = (
     ('KL', ('kl/reference', 'kl/old', 'kl/teacher', 'kl/target')),
     ('tokens of a response', ('tokens/response_mean', 'tokens/response_max')),
     ('length of an episode', ('episode/length',)),
+    ('turns of an episode', ('turns/mean', 'turns/max')),
+    ('tool calls of an episode', ('tools/calls',)),
+    ('failed tool calls of an episode', tuple(f'tools/failed_{kind}' for kind in (
+        'unknown', 'malformed', 'arguments', 'raised', 'timeout', 'died'))),
     ('gradient norm', ('optimizer/grad_norm',)),
     ('losses', ('loss/',)),
 )
@@ -140,7 +144,7 @@ def _panel(rows: Rows, title: str, names: Sequence[str], *, shares: bool) -> byt
   style.values_axis(panel, '', size=8.5)
   lines = []
   for name, color in zip(names, style.COLORS, strict=False):
-    label = name.removeprefix('tokens/response_').removeprefix('loss/')
+    label = name.removeprefix('tokens/response_').removeprefix('loss/').removeprefix('tools/failed_')
     measured = [row for row in rows if name in row]
     few = measured[:: len(measured) // _MOST_POINTS + 1]
     draw = _draw_evaluation if name.startswith('eval/') else _draw_noisy

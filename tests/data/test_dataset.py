@@ -348,6 +348,37 @@ def test_held_out_rows_that_are_trained_on_are_said(make, caplog):
 # --- order --------------------------------------------------------------------------------------------------
 
 
+def test_steps_by_hand(make):
+  """The label of a step is at its last token, which is that of the line break behind it."""
+  rows = [
+      {'prompt': '12 + 34?\n', 'completions': ['12 user', '46\n', 'I'], 'labels': [True, 0.25, False]},
+      {'prompt': 'How?\n', 'completions': ['system'], 'labels': [True]},
+  ]
+  data = make(rows, rows)
+  assert (data.num_answers, data.answer_columns) == (1, 1 + max(len(data.encode('12 user\n46\nI\n')), 2))
+  for batch in (demonstrations(data), data.held_out_demonstrations(2)):
+    for row, ends, labels, tokens, mask in zip(
+        rows, *(batch[k] for k in ('step_ends', 'step_labels', 'tokens', 'action_mask')), strict=True
+    ):
+      assert labels[ends].tolist() == [float(x) for x in row['labels']] and not labels[~ends].any()
+      begins = int(mask.argmax())
+      for step, end in zip(row['completions'], np.flatnonzero(ends), strict=True):
+        assert data.decode(tokens[begins : end + 1]) == step.rstrip('\n') + '\n'
+        begins = end + 1
+      assert mask[begins] and tokens[begins] in data.eos_ids and not mask[begins + 1 :].any()
+
+
+def test_tokens_of_steps_are_those_of_the_answer_as_it_is_met(make):
+  """A step's tokens do not depend on those behind it, and the columns are those of any demonstration."""
+  steps = ['I am the user.', ' 12 + 34', '46']
+  rows = [{'prompt': 'How?\n', 'completions': steps[:num], 'labels': [True] * num} for num in (1, 2, 3)]
+  batch = demonstrations(make(rows))
+  for short, long in ((0, 1), (1, 2)):
+    num = int(np.flatnonzero(batch['step_ends'][short])[-1]) + 1
+    np.testing.assert_array_equal(batch['tokens'][short, :num], batch['tokens'][long, :num])
+    np.testing.assert_array_equal(batch['step_ends'][short, :num], batch['step_ends'][long, :num])
+
+
 @pytest.mark.parametrize('num', cases([1, 3, 4, 10, 25], at_once=(4, 25)))
 def test_an_epoch_visits_every_row_once(make, num):
   data = make(PROBLEMS, columns={'prompt': '{question}'})
@@ -411,8 +442,11 @@ GOOD = {
     'implicit': {'chosen': 'How? 1', 'rejected': 'How? 2'},
     'chats': {'prompt': [USER], 'completion': [ASSISTANT]},
     'label': {'prompt': 'How?', 'completion': '12', 'label': True},
+    'steps': {'prompt': 'How?', 'completions': ['12', '34'], 'labels': [True, 0.5]},
+    'step_pair': {'prompt': 'How?', 'chosen': ['12', '34'], 'rejected': ['12', '35']},
 }
 HALF = 'How \ud83d'
+STEPS = {'prompt': 'How?', 'completions': ['12', '34'], 'labels': [True, False]}
 BAD = [
     ('prompt', '{"prompt": "How?"', 'not JSON', "Expecting ',' delimiter"),
     ('prompt', '[' * 100_000, 'not JSON', 'recursion'),
@@ -456,6 +490,21 @@ BAD = [
     ('chats', {'prompt': [USER], 'completion': [USER]}, 'an answer does not begin with', 'move'),
     ('chats', {'prompt': [USER], 'completion': []}, 'an answer does not begin with', 'move'),
     ('label', {'prompt': 'How?', 'completion': '12', 'label': 1}, "'label' is not true or false", 'it is 1'),
+    ('steps', {**STEPS, 'labels': [True]}, "another number of 'labels' than", '1 labels of 2 steps'),
+    ('steps', {**STEPS, 'labels': True}, "'labels' is no list", 'it is true'),
+    ('steps', {**STEPS, 'labels': [True, 2]}, 'a label of a step is neither', 'it is 2'),
+    ('steps', {**STEPS, 'labels': [True, float('nan')]}, 'a label of a step is neither', 'it is nan'),
+    ('steps', {**STEPS, 'labels': [True, None]}, 'a label of a step is neither', 'it is None'),
+    ('steps', {**STEPS, 'completions': '12'}, "'completions' is no list of steps", 'it is "12"'),
+    ('steps', {**STEPS, 'completions': []}, "'completions' is no list of steps", r'it is \[\]'),
+    ('steps', {**STEPS, 'completions': ['12', ' ']}, "a step of 'completions' is empty", 'step 2'),
+    ('steps', {**STEPS, 'completions': ['12', HALF]}, "'completions' is not Unicode", 'ud83d'),
+    ('steps', {**STEPS, 'prompt': [USER]}, 'steps behind messages', 'a string'),
+    ('steps', {**STEPS, 'prompt': ''}, 'empty prompt', 'delete'),
+    ('steps', {**STEPS, 'completions': ['12', 'How? ' * 99]}, 'completion too long', '100'),
+    ('step_pair', {**STEPS, 'chosen': ['12'], 'rejected': '35'}, "'rejected' is no list of steps", '35'),
+    ('step_pair', {**STEPS, 'chosen': '12', 'rejected': '35'}, 'answers with steps and without', 'lists'),
+    ('step_pair', {**STEPS, 'chosen': ['12'], 'rejected': ['12\n']}, 'chosen and rejected are the same', ''),
 ]
 
 

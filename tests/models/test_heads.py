@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx.engine.packing import Packing
+from rlx.engine.speaker import Critic, Scoring
 from rlx.models import heads
 from rlx.models.heads import TokenHead
 from rlx.models.language import LanguageModel
@@ -44,3 +46,17 @@ def test_a_shared_head_stands_on_the_policy_and_teaches_its_trunk():
   slope = jax.grad(total)(policy, own)
   assert np.abs(slope['layers']['up']).max() > 1e-4
   assert critic.view(own, {'policy': policy})['trunk'] is policy
+
+
+def test_what_a_head_says_behind_a_token_is_what_it_says_before_the_next():
+  critic = Critic(head=TokenHead(MODEL), scoring=Scoring(chunk_tokens=8, packing=None))
+  params = {'trunk': MODEL.init(KEY), 'value_head': jnp.linspace(-1.0, 1.0, 8)}
+  mask = jnp.array([[False, True, True, True]])
+  rows = {'tokens': TOKENS, 'action_mask': mask, 'valid': jnp.ones_like(mask), 'groups': jnp.zeros(1, int),
+          'prompt_lengths': jnp.ones(1, int)}
+  behind, before = critic.behind(params, rows), critic.apply(params, rows)
+  np.testing.assert_allclose(behind[:, :-1], before[:, 1:], rtol=1e-6)
+  assert behind[0, -1]  # before nothing
+  scoring = Scoring(chunk_tokens=8, packing=Packing(columns=6, rows=1, share_prompts=True))
+  packed = Critic(head=TokenHead(MODEL), scoring=scoring)
+  np.testing.assert_allclose(packed.behind(params, rows), jnp.where(mask, behind, 0), rtol=1e-5, atol=1e-6)

@@ -12,9 +12,10 @@ import pytest
 
 from rlx.advantages import groups
 from rlx.algorithms.grpo import grpo
-from rlx.algorithms.pav import pav, prover_values
+from rlx.algorithms.pav import pav
 from rlx.engine import sample as engine
 from rlx.engine.decoding import Decoding
+from rlx.engine.probe import success_of_cuts
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs.text import Task
 from rlx.losses.anchors import no_kl
@@ -86,7 +87,7 @@ def test_values_are_those_of_dynamic_programming(best_of):
   rows = ROWS[:2]
   cuts = jnp.tile(jnp.arange(LENGTH + 1)[None], (len(rows), 1))
   ask = jax.jit(functools.partial(
-      prover_values, prover=PROVER, task=TABLE, samples=600, best_of=best_of
+      success_of_cuts, speaker=PROVER, task=TABLE, samples=600, best_of=best_of
   ))
   found = ask(PARAMS, batch=batch_of(rows), cuts=cuts, key=jax.random.key(0))
   exact = np.array([[value(tuple(map(int, row[: k + 1]))) for k in range(LENGTH + 1)] for row in rows])

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.algorithms.pav import prover_values
 from rlx.engine import sample as engine
+from rlx.engine.probe import success_of_cuts
 from rlx.envs import text
 from rlx.rollout import beam
 
@@ -35,7 +35,7 @@ def test_the_value_finds_more_than_the_outcome_for_as_many_tokens_of_the_policy(
     return task.verify(columns, engine.completions_of(rows, policy.decoding)).reshape(PROBLEMS, each)
 
   def one(params, key):
-    value = functools.partial(prover_values, params, policy, task, samples=PROVER_SAMPLES, best_of=1)
+    value = functools.partial(success_of_cuts, params, policy, task, samples=PROVER_SAMPLES, best_of=1)
     search_key, sample_key = jax.random.split(key)
     best = beam.search(
         params, policy, problems, search_key, value=value, separator=separator, beams=1, branches=BRANCHES,

@@ -55,7 +55,9 @@ def test_verdicts_are_those_of_the_rule_and_what_they_cost_is_a_cross_entropy():
   batch, _ = rollout(MODELS, rollout.begin(jax.random.key(0)), jax.random.key(1))
   answers = np.asarray(batch['tokens'])[:, 1]
   np.testing.assert_array_equal(batch['preferred'], np.isin(answers, [1, 3]))
-  value, metrics = pointwise(rollout, JUDGE).loss(MODELS, batch, jax.random.key(2))
+  method = pointwise(rollout, JUDGE)
+  batch = method.advantage(MODELS, batch, jax.random.key(2))
+  value, metrics = method.loss(MODELS, batch, jax.random.key(2))
   chance = 1 / (1 + np.exp(-np.asarray(ODDS)[answers]))
   by_hand = -np.mean(np.log(np.where(batch['preferred'], chance, 1 - chance)))
   np.testing.assert_allclose(value, by_hand, rtol=1e-5)

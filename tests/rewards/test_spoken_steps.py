@@ -83,6 +83,45 @@ def test_rows_of_verdicts_are_demonstrations():
   np.testing.assert_array_equal(jnp.flatnonzero(made['action_mask'][0]), [10, 11, 12, 13])
 
 
+def test_a_judge_reads_a_verdict_behind_the_row_when_it_goes_over_it():
+  rows = jnp.array([tokens('34=3;0;#0$'), tokens('34=3;$    ')])
+  right, counts = jnp.array([[1, 0, 1], [0, 1, 1]], bool), jnp.array([3, 1])
+  prompts, lengths = spoken_steps.as_reconsidered(TASK, {'tokens': rows, 'valid': rows > 0}, right, counts)
+  wanted = ['34=3;0;#0=101= ', '34=3;=0=       ']
+  np.testing.assert_array_equal(prompts, [tokens(text) for text in wanted])
+  assert lengths.tolist() == [14, 8]
+
+
+def test_a_verdict_that_was_gone_over_stands_where_both_are_in_form():
+  """The judge says that all is right, in form of rows of the first kind alone."""
+  found = VERDICTS._replace(in_form=jnp.array([[1, 0, 1], [1, 1, 1]], bool))
+  rows = jnp.array([tokens('34=3;0;   '), tokens('34=3;0;#0 ')])  # Approving counts two steps, and three
+
+  def again(batch):
+    return spoken_steps.reconsidered(TASK, Approving(), {}, batch, found, jax.random.key(0))
+
+  said = again({'tokens': rows, 'valid': rows > 0})
+  expected = np.array(found.right)
+  expected[0, [0, 2]] = [1, 1, 0]  # of two steps; the second verdict was off format and is not gone over
+  np.testing.assert_array_equal(said.right, expected)  # of the second row, three are said where two are asked
+  np.testing.assert_array_equal(said.in_form, found.in_form)
+
+
+def test_rows_of_a_meta_critique_teach_the_grades_behind_the_verifiers_own_verdicts():
+  approving = Approving()
+  rollout = rollouts.taught_again(TASK, Solving(), approving, batch_size=6)
+  models = {'policy': {}, 'verifier': {}}
+  batch, _ = rollout.draw(models, {**rollout.begin(jax.random.key(1))}, jax.random.key(0))
+  texts = [TASK.decode(row[row > 0]) for row in np.asarray(batch['tokens'])]
+  assert batch['action_mask'].shape == batch['tokens'].shape
+  for first, again in zip(texts[:3], texts[3:], strict=True):
+    row, _, grades = first.rpartition('=')
+    assert again == f'{row}=111={grades}' and set(grades) <= {'0', '1'} and len(grades) == 3
+  assert any('0' in text.rpartition('=')[2] for text in texts)
+  said = batch['action_mask'].sum(axis=1)
+  assert (said == 4).all()  # three grades and the end token
+
+
 def test_f1_is_of_what_is_called_wrong():
   wrong = jnp.array([1, 1, 0, 0], bool)
   assert float(f1(jnp.array([1, 0, 1, 0], bool), wrong)) == 0.5
@@ -114,6 +153,25 @@ class Approving:
     tokens = empty.at[jnp.arange(len(prompts))[:, None], place].set(said)
     rows = {'tokens': tokens, 'action_mask': tokens > 0, 'prompt_lengths': lengths}
     return {name: jnp.repeat(x, group_size, axis=0) for name, x in rows.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Solving(Approving):
+  """A policy that says the same solution to every problem, which is right of few of them."""
+
+  def sample(self, params, prompts, lengths, key, *, group_size):
+    del params, key
+    said = jnp.array(tokens('3;0;#0$'))
+    place = lengths[:, None] + jnp.arange(len(said))[None]
+    whole = jnp.zeros((len(prompts), prompts.shape[1] + len(said)), jnp.int32)
+    whole = whole.at[:, : prompts.shape[1]].set(prompts)
+    whole = whole.at[jnp.arange(len(prompts))[:, None], place].set(said)
+    columns = jnp.arange(whole.shape[1])[None]
+    return {
+        'tokens': whole, 'valid': columns < lengths[:, None] + len(said),
+        'action_mask': (columns >= lengths[:, None]) & (columns < lengths[:, None] + len(said)),
+        'prompt_lengths': lengths,
+    }
 
 
 def test_who_stops_short_is_paid_in_full_but_for_the_guard():

@@ -146,12 +146,14 @@ def test_panels_of_any_run(tmp_path, rows):
 def test_panels_are_those_that_a_run_has_measured(tmp_path, figures):
   measured = {
       ACCURACY: 0.5, 'policy/entropy': 1.0, 'judge/loss/total': 1.0, 'loss/total': 2.0, 'kl/reference': NAN,
-      'tokens/response_mean': 9.0, 'optimizer/grad_norm': 0.1, 'reward/std': 1.0,
+      'tokens/response_mean': 9.0, 'optimizer/grad_norm': 0.1, 'reward/std': 1.0, 'turns/mean': 2.0,
+      'tools/calls': 1.0, 'tools/failed_timeout': 0.1, 'tools/failed_cut': 0.2,
   }
   write_rows(tmp_path, [(s, 'grpo', measured) for s in range(3)])
   panels = curves.write_panels(writers.read_metrics(tmp_path / 'metrics.jsonl'), ACCURACY)
   assert [title for title, _ in panels] == [
-      'held-out accuracy', 'entropy, nats an action', 'tokens of a response', 'gradient norm', 'losses'
+      'held-out accuracy', 'entropy, nats an action', 'tokens of a response', 'turns of an episode',
+      'tool calls of an episode', 'failed tool calls of an episode', 'gradient norm', 'losses',
   ]
   legend = figures[-1].axes[0].get_legend()
   assert sorted(text.get_text() for text in legend.get_texts()) == ['judge/loss/total', 'total']

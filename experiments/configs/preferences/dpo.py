@@ -9,6 +9,10 @@ was, or with `lora_rank` the base. Another loss of `losses/preference.py`, and w
 
     --config.algorithm.loss="{'name': 'ipo', 'beta': 0.1}" --config.algorithm.level="{'name': 'averaged'}"
 
+With `stored=FILE.npz` the reference scores all rows once, before the first step, and its log-probs are kept
+in that file, with a digest of the model and the rows, for runs to come: a step is then spared a forward pass,
+and the run a second copy of the weights (`run/stored.py`).
+
 The model of the end is in `runs/dpo/model`. Paper: https://arxiv.org/abs/2305.18290.
 
 Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
@@ -17,23 +21,32 @@ thousand random parameters in `experiments/data`; margins of held-out pairs move
 
 from ml_collections import ConfigDict
 
+from rlx.config import parse_arg
 from rlx.experiments.configs.llm import sft
 from rlx.experiments.data import FOLDER
 
 DEFAULTS = {
     'train': f'{FOLDER}/pairs_train.jsonl',
     'held_out': f'{FOLDER}/pairs_test.jsonl',
+    'stored': '',  # where the reference's log-probs are kept; '' has it score every batch
 }
 
 
 def get_config(arg: str = '', **defaults) -> ConfigDict:
-  """Arguments: those of `llm/sft.py`, where `completion` makes no difference."""
-  config = sft.get_config(arg, **{**DEFAULTS, **defaults})
+  """Arguments: those of `llm/sft.py`, where `completion` makes no difference, and `stored`."""
+  defaults = {**DEFAULTS, **defaults}
+  config = sft.get_config(arg, **defaults)
+  stored = parse_arg(arg, **{**sft.DEFAULTS, **defaults}).stored
   smoke, lora = config.steps < 10, 'base' in config.models
   with config.task.ignore_type():
     config.task.malformed = 0.1  # the largest share of rows that is left out
   config.slow = {'base': 'base'} if lora else {'reference': 'policy'}  # as it was when the run began
   reference = 'base' if lora else 'reference'
+  if stored:
+    scores = {'name': 'stored', 'names': {'policy': 'base' if lora else 'policy'}, 'file': stored}
+    config.models.stored = {**scores, 'batch_size': 8 if smoke else 32}
+    config.slow = {**({'base': 'base'} if lora else {}), 'stored': 'stored'}
+    reference = 'stored'
   config.rollout = {'name': 'pairs.comparisons', 'batch_size': 8 if smoke else 32}  # rows, two a comparison
   config.algorithm = {
       'name': 'dpo',

@@ -8,10 +8,9 @@ how much that reward model is for the answer that the label is for. Nothing says
 exchanged. An order of two answers by their log-ratios is right where it is that of the true rewards; asked
 are all 32 * 31 / 2 pairs of each of 64 prompts, of which at most 768 in all had a label.
 
-The paper's reward model writes a critique before it says a score. No world here has both such a judge and a
-policy that learns by DPO: the margins are those of a linear model. A test takes the scores behind written
-solutions of the world of `preferences/votes_spct` for margins; no judge that has learnt to write them gives
-any, and that a critique makes margins better is not shown.
+The paper's reward model writes a critique before it says a score: that is `preferences/thinking_critique`,
+and `pairs.with_critiqued_margins` makes margins of it. No world here has both such a judge and a policy that
+learns by DPO: the margins are those of a linear model, and that a critique makes them better is not shown.
 
 Before anything was claimed, five other worlds were tried. At the rate of `gold_dpo`, 0.01, at which 600
 steps are not enough for DPO, one β was ahead of the dynamic one by 0.002 to 0.004 (k from 0.2 to 2, w 0.5

@@ -1,0 +1,37 @@
+"""A process reward model of any Hugging Face directory from any file of labelled steps: TRL's `PRMTrainer`.
+
+    rlx --config=preferences/steps:model=DIR,train=FILE --workdir=runs/steps
+
+Rows are `prompt, completions, labels`: the steps of an answer, and of each whether it is right, true or
+false, or a number in [0, 1]. A line break stands behind each step. A copy of the decoder with a head says a
+number behind each step, the log-odds that the answer is right so far (`algorithms/stepwise.py`).
+
+Paper: https://arxiv.org/abs/2305.20050.
+
+Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
+thousand random parameters in `experiments/data`; it runs.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.experiments.configs.preferences import dpo
+from rlx.experiments.data import FOLDER
+
+DEFAULTS = {
+    'train': f'{FOLDER}/steps_train.jsonl',
+    'held_out': '',  # no evaluation of a process head reads files yet
+}
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: those of `preferences/dpo.py`, but `held_out` and `stored`."""
+  config = dpo.get_config(arg, **DEFAULTS)
+  config.models.process = {'name': 'value_head'}  # on a copy of the policy's decoder
+  config.trained = ('process',)
+  config.slow = {'policy': 'policy'}
+  del config['decoding']  # nobody speaks
+  config.rollout.name = 'pairs.stepwise'
+  config.algorithm = {'name': 'stepwise'}
+  config.optimizer.learning_rate = 1e-5  # of a pretrained model; 1e-4 of a random one
+  config.log.headline = 'process/right'
+  return config
