@@ -32,7 +32,7 @@ test: $(VENV)/installed
 # A few minutes of it, for another Python: make test-part PYTHON=python3.13 VENV=.venv-3.13
 test-part: $(VENV)/installed
 	XLA_FLAGS="$$($(BIN)/python tests/xla_flags.py)" $(BIN)/pytest --numprocesses 2 --dist loadfile -m 'not slow' \
-	  tests/test_commands.py tests/test_config.py tests/test_step.py tests/test_types.py tests/losses tests/advantages
+	  tests/test_commands.py tests/test_config.py tests/test_step.py tests/test_types.py tests/losses tests/advantages tests/kernels
 
 test-slow: $(VENV)/installed
 	$(BIN)/pytest -m slow $(ELSEWHERE)

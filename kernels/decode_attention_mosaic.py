@@ -13,6 +13,7 @@ on a GPU; `implementation='auto'` does not take it.
 """
 
 import functools
+import inspect
 import math
 
 import jax
@@ -98,6 +99,12 @@ def _tiled(shape, *, dtype):
   return plgpu.SMEM(shape, dtype, transforms=(plgpu.TilingTransform(tile), plgpu.SwizzleTransform(128)))
 
 
+def _loaded(ref, layout):
+  """All of a reference; jax asked for an index before 0.12, and takes none since."""
+  index = [...] if 'idx' in inspect.signature(plgpu.load).parameters else []
+  return plgpu.load(ref, *index, layout=layout, optimized=False)
+
+
 def _body(
     query, keys, values, rows, begin, end, first, last, out, lse,
     *, written, softcap, splits, interpreted,
@@ -107,7 +114,7 @@ def _body(
   """One split of one row and kv head. The interpreter has no register layouts, no transposed operands."""
   wide, tall = plgpu.Layout.WGMMA, plgpu.Layout.WGMMA.reduce(1)
   cast = (lambda x, layout: x) if interpreted else plgpu.layout_cast
-  bounds = lambda ref: ref[row] if interpreted else plgpu.load(ref, row, layout=tall, optimized=False)
+  bounds = lambda ref: ref[row] if interpreted else _loaded(ref.at[row], tall)
   iota = lambda shape, axis: cast(lax.broadcasted_iota(jnp.int32, shape, axis), wide)
   spread = lambda x, shape: lax.broadcast_in_dim(x, shape, (0,))
   row, head, split = (lax.axis_index(name) for name in ('row', 'head', 'split'))
@@ -139,7 +146,7 @@ def _body(
   def score(slot):
     if interpreted:
       return jnp.dot(query_tile[...], key_tiles[slot].T, preferred_element_type=jnp.float32)
-    return product(query_tile, plgpu.transpose_ref(key_tiles.at[slot], (1, 0)), scores_shape)
+    return product(query_tile, key_tiles.at[slot].transpose((1, 0)), scores_shape)
 
   def hide_dead_values(slot, start):
     # Zero times a stale NaN is NaN. Only the first and the last block of a row have dead columns in them.
