@@ -15,7 +15,16 @@ heart: in two rounds 0.58 and 0.72 of its samples are right, and of held-out que
 
 Paper: https://arxiv.org/abs/2510.17793
 
-Result: not run yet.
+Result: it does not show. Final eval/formats/mean after 480 train steps, median of 5 seeds (worst): 0.5426
+(0.516), 'nothing rejected' 0.5855 (0.504), 'SFT alone' 0.5631 (0.4765). Claimed, and got (95 % interval over
+seeds): final eval/formats/pairwise: above 'nothing rejected' by 0.02, got -0.02819 (-0.04312 to 3.333e-06),
+the run fails it; final eval/formats/step: above 'nothing rejected' by 0.02, got 0.0404 (-0.001683 to
+0.09932), the seeds leave it open; final eval/formats/referenced: above 'nothing rejected' by 0.02, got
+0.03141 (-0.03665 to 0.1466), the seeds leave it open; final eval/formats/free: above 'nothing rejected' by
+0.02, got -0.04082 (-0.09524 to 0.02041), the run fails it; final eval/formats/rating: above 'nothing
+rejected' by 0.02, got -0.162 (-0.2508 to -0.02025), the reverse holds; final eval/best_of_8/share: above 0.8,
+got -0.1044 (-0.2606 to 0.08956), the run fails it. 431 CPU-s on 2 cores of a CPU;
+`rlx reproduce preferences/formats_fare`.
 """
 
 from ml_collections import ConfigDict
