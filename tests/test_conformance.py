@@ -277,10 +277,10 @@ def test_every_algorithm_of_the_library_has_a_row():
   modules = {module.name for module in pkgutil.iter_modules(rlx.algorithms.__path__)}
   of_trees = {name for name, x in vars(trees).items() if inspect.getmodule(x) is trees}
   # Choices among the parts of one; train steps of their own; a table of its own, in tests/control; no samples
-  # of a policy, or none that are learnt from (tests/test_stage_parts.py).
+  # of a policy, or none that are learnt from (tests/test_stage_parts.py), what stands around these among them.
   others = {
       'presets', 'seeupo', 'internal_rl', 'control', 'gather', 'following', 'bradley_terry', 'memento',
-      'rlcoder', 'rmm',
+      'rlcoder', 'rmm', 'contrasted', 'meta_step', 'critique_then_score',
   }
   more = {'grpo_rooms', 'grpo_seats', 'grpo_own_seat'}  # the same algorithm with other rollouts
   assert modules - {'trees'} | of_trees == {row.name for row in table.ROWS} - more | others

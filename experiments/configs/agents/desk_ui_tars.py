@@ -7,8 +7,8 @@ then PPO, whose λ = 1 - 1 / (α l) follows how much was said in an episode. In 
 newest episodes go back into imitation (`recycle`), from where PPO goes on.
 
 Paper: https://arxiv.org/abs/2509.02544; the lengths as in VAPO, https://arxiv.org/abs/2504.05118. Clipping is
-asymmetric. That environments are asynchronous is left out. α = 2 was chosen after a look: with 0.3, λ is about
-0.8 for a dozen actions, and four of five seeds ended at 0, where Monte Carlo ends at 0.55 in the median.
+asymmetric. That environments are asynchronous is left out. α = 2 was chosen after a look: with 0.3, λ is
+about 0.8 for a dozen actions, and four of five seeds ended at 0 where Monte Carlo ends at 0.55 in the median.
 
 Result: it does not show. Mean of the last 3 eval/held_out/accuracy after 190 train steps, median of 5 seeds
 (worst): 0.5567 (0.1967), 'critic from nothing' 0.5467 (0.46), 'Monte Carlo' 0.5533 (0.06333), 'no flywheel'
