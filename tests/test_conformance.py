@@ -277,7 +277,7 @@ def test_every_algorithm_of_the_library_has_a_row():
   modules = {module.name for module in pkgutil.iter_modules(rlx.algorithms.__path__)}
   of_trees = {name for name, x in vars(trees).items() if inspect.getmodule(x) is trees}
   # Choices among the parts of one; train steps of their own; a table of its own, in tests/control; no samples
-  # of a policy, or none that are learnt from (tests/test_stage_parts.py), what stands around these among them.
+  # of a policy, or none that are learnt from (tests/test_stage_parts.py), and what is around these.
   others = {
       'presets', 'seeupo', 'internal_rl', 'control', 'gather', 'following', 'bradley_terry', 'memento',
       'rlcoder', 'rmm', 'contrasted', 'meta_step', 'critique_then_score',
