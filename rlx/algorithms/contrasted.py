@@ -30,7 +30,8 @@ def contrasted(
   d and d' are two views of the difference of what the head reads of the two answers, each with its own
   dropout. The paper's views have the dropout of the whole transformer; ours has none, so it is that of the
   hidden state alone. (The abstract says only that there is a contrastive term; SimCSE of differences is one
-  of four that the paper compares, by accounts of it.)
+  of four that the paper compares, by accounts of it.) Of a decoder's head the term costs a forward and
+  backward pass of its own, beside that of the parent.
 
   Args:
     parent: learns comparisons; a section of its own.

@@ -24,6 +24,8 @@ def critique_then_score(
 ) -> Algorithm:
   """Trains `models['critic']` on critiques and `models['judge']` on comparisons of rows with critiques.
 
+  Rows go through the decoder once for the words and once for the score.
+
   Args:
     rollout: yields pairs as rows behind one another, the better one first, whose actions are critiques.
     critic: scores them.

@@ -7,42 +7,24 @@ Source: MM-RLHF, https://arxiv.org/abs/2502.10391, critique-based reward model, 
 score is a head's on the same decoder is by accounts of the paper.
 """
 
-import jax
 import jax.numpy as jnp
 
 from rlx.engine.speaker import Judge, Speaker
 from rlx.types import Annotate, Batch, Key, Models
 
 
-def critiques_of(critic: Speaker, models: Models, batch: Batch, key: Key) -> Batch:
-  """Rows [B, ..] with a critique of each behind it.
-
-  Args:
-    critic: `models['critic']`, which writes it by its own decoding.
-    models: of the stage.
-    batch: rows with `tokens, valid` [B, T], read up to the last valid token.
-    key: of the noise.
-  """
-  prompts = jnp.where(batch['valid'], batch['tokens'], critic.decoding.pad_id)
-  return critic.sample(models['critic'], prompts, batch['valid'].sum(axis=1), key, group_size=1)
-
-
 def critiqued(critic: Speaker, judge: Judge) -> Annotate:
   """Adds `rewards` [B]: what `models['judge']` says of each row and of a critique of it.
 
   Args:
-    critic: `models['critic']`.
+    critic: `models['critic']`, which writes by its own decoding behind rows with `tokens, valid` [B, T].
     judge: a reward model, such as `heads.shared_reward_head` on the critic.
   """
 
   def reward(models: Models, batch: Batch, key: Key) -> Batch:
-    rows = critiques_of(critic, models, batch, key)
+    prompts = jnp.where(batch['valid'], batch['tokens'], critic.decoding.pad_id)
+    rows = critic.sample(models['critic'], prompts, batch['valid'].sum(axis=1), key, group_size=1)
     said = rows['action_mask'].sum(axis=1).astype(jnp.float32)
-    return {**batch, 'rewards': scored(judge, models, rows), 'tokens/critique': said}
+    return {**batch, 'rewards': judge.apply(models['judge'], rows), 'tokens/critique': said}
 
   return reward
-
-
-def scored(judge: Judge, models: Models, rows: Batch) -> jax.Array:
-  """[B] what the judge says of rows with critiques."""
-  return judge.apply(models['judge'], rows)
