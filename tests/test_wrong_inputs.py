@@ -18,6 +18,7 @@ from rlx.experiments.data import FOLDER
 
 TEXT, CONTROL = '--config=quickstart/arithmetic:smoke', '--config=control/ppo_cartpole:smoke'
 REPLAY, ROWS = '--config=control/sac_pendulum:smoke', '--config=sft/gsm8k:smoke'
+ANSWERS = '--config=math/word_problems:algorithm=sft,smoke=True'
 MODEL = Path(FOLDER) / 'tiny_model'
 ADAM = "'b1': 0.9, 'b2': 0.99, 'eps': 1e-8}"
 KINDS = "'clip_high': 0.2, 'kl': {'name': 'no_kl'}, 'entropy_coef': 0.0}"
@@ -135,6 +136,7 @@ OVERRIDES = {
         ('evals.held_out.problems=100000', '100000 held-out rows'),
         'models.policy.context_length=-1', 'models.policy.context_length=100000',
     ],
+    ANSWERS: [('decoding.max_tokens=600', "evals.held_out, in stage 'sft': prompts of")],
 }
 CASES = [
     (base, *(row if isinstance(row, tuple) else (row, '')))

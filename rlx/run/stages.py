@@ -5,7 +5,7 @@ are. It takes over what an earlier stage hands on, and begins the others. Their 
 trained, saved and handed on; functions are shown `Stage.view` of them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -342,6 +342,7 @@ class Run:
     checkpoint: when states are saved.
     log: what is written.
     trackers: where else.
+    asks: evaluations that were compiled, by the names of stage and evaluation.
   """
 
   config: ConfigDict
@@ -353,6 +354,7 @@ class Run:
   checkpoint: Checkpointing
   log: Logging
   trackers: tuple[Writer, ...]
+  asks: dict[tuple[str, str], Callable] = dataclasses.field(default_factory=dict, repr=False)
 
   @property
   def is_text(self) -> bool:

@@ -22,15 +22,14 @@ from rlx import processes, watchdog
 from rlx.errors import ConfigError
 from rlx.models.safetensors import digest_of
 from rlx.rollout.calls_record import calls_folder
-from rlx.run import checkpoint, export, inputs, nonfinite, report, workdirs
+from rlx.run import checkpoint, examining, export, inputs, nonfinite, report, workdirs
 from rlx.run import rows as rows_of
 from rlx.run.build import build
 from rlx.run.checkpoint import Checkpoints
-from rlx.run.examining import make_ask, read_answer
 from rlx.run.nonfinite import NonFiniteError
 from rlx.run.pace import Pace, compilation
 from rlx.run.program import POPULATION
-from rlx.run.stages import Examination, Run, Stage, there
+from rlx.run.stages import Examination, Run, Stage
 from rlx.run.states import abstract_state, begin, gone_on, hand_over, load_frozen
 from rlx.run.writers import LiveLine, MetricsWriter, NoWriter, read_metrics
 from rlx.types import Models, State
@@ -294,7 +293,8 @@ def restore_models(
 
 
 def check(run: Run) -> None:
-  """Traces every stage on abstract values, so that a mistake in the last one shows before the first begins.
+  """Traces every stage and its evaluations on abstract values, so that a mistake in the last one shows before
+  the first begins.
 
   Raises:
     ConfigError: a program cannot be built.
@@ -306,6 +306,7 @@ def check(run: Run) -> None:
       kind = (stage, jax.tree.structure(state))
       if kind not in traced:
         trace(stage, state, frozen)
+        examining.check(run, stage, state, frozen)
       traced.add(kind)
     except ConfigError:
       raise
@@ -352,7 +353,6 @@ class _Session:
     self.data = {}  # stage -> the arrays of its rollout, on the device
     self._frozen = (None, {})  # index of a stage, and its frozen models
     self._digests = {}  # of their files, as they were when they were read
-    self._asks = {}  # (stage, evaluation) -> compiled
     self._files = inputs.digests(self.run.config)
     self._said_skipped = False
     self.rows = []  # metrics of the stage so far, one row a step
@@ -450,14 +450,14 @@ class _Session:
     """Writes the metrics of a dispatch and, where they are due, evaluations and samples to read."""
     stage, at_step = self.run.stages[position.stage], position.step
     at_end = at_step - position.first_step == stage.num_steps
-    due = [exam for exam in self.run.evals if at_step % exam.every == 0 or at_end]
+    is_due = lambda exam: at_step % exam.every == 0 or at_end
+    due = any(map(is_due, self.run.evals))
     transcripts, members = [], {}
-    for exam in due:
-      if exam.needs <= set(there(stage.own, stage.models)):
-        metrics, read, of_members = self._evaluate(exam, position, state)
-        rows[-1] |= metrics
-        members |= of_members
-        transcripts += [{'split': exam.name, **row} for row in read]
+    for exam in filter(is_due, examining.exams_of(self.run, stage)):
+      metrics, read, of_members = self._evaluate(exam, position, state)
+      rows[-1] |= metrics
+      members |= of_members
+      transcripts += [{'split': exam.name, **row} for row in read]
     if members:
       self.writer.write_members(at_step, stage.name, members)
     if due:
@@ -477,16 +477,9 @@ class _Session:
     """Metrics, those of a population summarised, the transcripts of its first member, and the metrics of
     each member [N]."""
     exam.keep_in(calls_folder(self.workdir, f'eval_{exam.name}_{position.step:08d}'))
-    answer = self._ask(exam, position)(state.models, state.world, self.frozen(position.stage))
-    return read_answer(self.run, exam, processes.to_host(answer))
-
-  def _ask(self, exam: Examination, position: Position):
-    """An evaluation in a stage, compiled: `(models, world, frozen) -> answer`."""
-    stage = self.run.stages[position.stage]
-    key = (stage.name, exam.name)
-    if key not in self._asks:
-      self._asks[key] = make_ask(self.run, stage, exam)
-    return self._asks[key]
+    ask = examining.make_ask(self.run, self.run.stages[position.stage], exam)
+    answer = ask(state.models, state.world, self.frozen(position.stage))
+    return examining.read_answer(self.run, exam, processes.to_host(answer))
 
   def _samples(self, position: Position, state: State) -> list[dict]:
     """Rows of the batch that the next step will learn from."""
