@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import itertools
 import os
 from pathlib import Path
 import tempfile
@@ -30,16 +31,16 @@ jax.config.update('jax_numpy_rank_promotion', 'raise')
 if hasattr(mlir, 'make_ir_context'):
   mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 
-MANY_MAPPINGS = 40_000  # of memory; Linux gives a process 65,530, and no file here takes 20,000
+MANY_MAPPINGS, LOOKED_AT = 40_000, 16  # of memory; tests between two looks at how many there are
+_ENDED = itertools.count(1)
 
 
-@pytest.fixture(autouse=True, scope='module')
-def _few_compiled_programs():
+def pytest_runtest_teardown():
   """A compiled program takes a few mappings of memory. A process that compiles thousands and frees none is
-  aborted when it has no more of them."""
-  yield
+  aborted when it has no more of them: Linux gives it 65,530, and a file of slow tests takes more."""
   mappings = Path('/proc/self/maps')
-  if mappings.exists() and mappings.read_text().count('\n') > MANY_MAPPINGS:
+  look = next(_ENDED) % LOOKED_AT == 0 and mappings.exists()
+  if look and mappings.read_text().count('\n') > MANY_MAPPINGS:
     jax.clear_caches()
 
 
