@@ -13,11 +13,19 @@ from rlx.names import PACKAGES, modules
 
 # Section -> what its functions return, by the annotation.
 KINDS = {
-    'models': ('Model', 'LanguageModel', 'Network', 'Policy', 'GreedyPolicy', 'Recurrent'),
-    'rollout': ('StatefulRollout', 'HostRollout'), 'reward': ('Annotate', 'HostReward'),
+    'models': (
+        'Model', 'LanguageModel', 'Network', 'Policy', 'GreedyPolicy', 'Recurrent', 'Denoiser', 'Dynamics',
+        'History', 'Residual',
+    ),
+    'rollout': ('StatefulRollout', 'HostRollout', 'Rollout'), 'reward': ('Annotate', 'HostReward'),
     'stop': ('StopRule',), 'evals': ('Evaluation', 'HostEvaluation'),
     'optimizer': ('optax.GradientTransformation',),
-    'task': ('Task', 'TurnTask', 'Dataset', 'Streamed', 'Worlds'), 'env': ('Environment',),
+    'task': (
+        'Task', 'StepTask', 'VariedTask', 'SkillTask', 'StoryTask', 'RecordTask', 'SnippetTask',
+        'SessionTask', 'ExaminedTask', 'TurnTask', 'JudgedTask', 'KitchenTask', 'CorrectedTask', 'CaseTask',
+        'LessonTask', 'SeatTask', 'WordGame', 'Grid', 'Dataset', 'Streamed', 'Worlds',
+    ),
+    'env': ('Environment', 'MatrixGame'),
     'data': ('Batch',),
 }
 PARTS = {
@@ -30,6 +38,7 @@ PARTS = {
     'score': 'how rows are scored: `chunk_tokens, packed_columns, packed_rows, share_prompts`',
     'given': 'name -> digest of a part that was handed over as an object (`rlx.finetune`), such as `rows`',
 }
+_GIVEN = frozenset(('transcripts',))  # numbers that are asked for like parts: the builder knows them
 _NO_PARTS = ('Any', 'Callable', 'jax.Array', 'Key', 'str', 'int', 'float')  # how their annotations begin
 _PRESETS = ('rlx.algorithms.presets', 'rlx.algorithms.trees')  # modules of several algorithms
 _CONTROL = 'rlx.algorithms.control'
@@ -84,7 +93,7 @@ def _functions(packages: Iterable[str]) -> list[tuple[str, ast.FunctionDef]]:
 def _makes_a_part(node: ast.FunctionDef, kinds: Iterable[str]) -> bool:
   """Whether a function makes such a part, and asks for parts alone: no function, no arrays."""
   asks = [(a.arg, ast.unparse(a.annotation) if a.annotation else '') for a in node.args.args]
-  parts = all(kind and not kind.startswith(_NO_PARTS) or name in PARTS for name, kind in asks)
+  parts = all(kind and not kind.startswith(_NO_PARTS) or name in {*PARTS, *_GIVEN} for name, kind in asks)
   return _public(node) and parts and bool(set(_returns(node).split(' | ')) & set(kinds))
 
 

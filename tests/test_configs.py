@@ -1,5 +1,6 @@
 """Every config in the tree builds and reads all its keys, stages work, and the table of papers is true."""
 
+import functools
 import inspect
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from ml_collections import ConfigDict
 import pytest
 
 from rlx import config as configs
-from rlx.experiments import config_docs, papers
+from rlx.experiments import catalogue, config_docs, papers
 from rlx.names import PACKAGES, resolve
 from rlx.run import train
 from rlx.run.build import build
@@ -33,6 +34,9 @@ def each(paths, *, at_once):
   name = lambda path: str(path.relative_to(ROOT))
   mark = lambda path: () if path in at_once else pytest.mark.slow
   return pytest.mark.parametrize('path', [pytest.param(p, id=name(p), marks=mark(p)) for p in paths])
+
+
+loaded = functools.cache(lambda path: configs.load(str(path)))  # to be read only
 
 
 @each(CONFIGS, at_once=FIRST)
@@ -72,12 +76,35 @@ def named(config, packages=('rlx',)):
 @pytest.mark.parametrize('path', CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_each_name_of_a_config_means_one_function_that_takes_its_keys(path):
   """What a function of the same name, written later, would break in a config that is built by a slow test."""
-  config = configs.load(str(path))
+  config = loaded(path)
   needs(config)
   for packages, section in named(config):
     parameters = inspect.signature(resolve(section['name'], *dict.fromkeys(packages))).parameters
     if inspect.Parameter.VAR_KEYWORD not in {p.kind for p in parameters.values()}:
       assert set(section) <= {*parameters, *OF_SLOTS}, section['name']
+
+
+def parts(config):
+  """The sections of a config, and of its stages, that are parts: (section, what stands there)."""
+  for stage in (config, *(config[name] for name in config.stages if name in config)):
+    for section in set(stage) & set(catalogue.KINDS):
+      if section in ('models', 'evals'):
+        yield from ((section, value) for value in stage[section].values())
+      elif 'name' in stage[section]:
+        yield section, stage[section]
+
+
+def test_what_configs_name_is_listed():
+  """In `rlx list` and docs/config.md; what stands in the file of an algorithm is shown with it."""
+  listed = {section: catalogue.functions(section) for section in catalogue.KINDS}
+  for path in CONFIGS:
+    for section, value in parts(loaded(path)):
+      if ':' in value['name']:
+        continue  # of another project
+      function = resolve(value['name'], *PACKAGES[section], 'rlx')
+      if function.__module__.startswith(PACKAGES[section]):
+        name = f'{function.__module__.rpartition(".")[2]}.{function.__name__}'
+        assert name in listed[section], f'{path.stem}: what does catalogue.KINDS lack for {name}?'
 
 
 NAMES = ('models.', 'evals.')  # keys in these are free to choose
