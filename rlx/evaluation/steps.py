@@ -4,14 +4,18 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from rlx.advantages import potentials
+from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine.speaker import Critic, Speaker
 from rlx.envs import text
 from rlx.envs.text import StepTask
 from rlx.errors import at_least
 from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.preferences import area_under_curve
+from rlx.evaluation.text import as_transcripts
 from rlx.rewards import of_steps, spoken_steps
 from rlx.rollout.prompts import columns_of
 from rlx.types import Batch, Models, World
@@ -167,6 +171,81 @@ def by_head(
     }
 
   return Evaluation(ask=ask, read=_numbers)
+
+
+def labelled(task: Dataset, process: Critic, transcripts: int, *, rows: int) -> Evaluation:
+  """What a process head says of held-out solutions whose steps are labelled.
+
+  A step is called right where the number of the head, its log-odds, is above 0; a label above 1/2 is right.
+  The metrics are `accuracy`, of steps; `auc`, how often the head has a higher number behind a right step than
+  behind a wrong one; `loss`, in nats a step; `first_wrong`, the share of rows with a wrong step whose first
+  one it finds; `all_right`, the share of rows without that it finds nothing wrong in; and `f1`, the harmonic
+  mean of these two, which is 0 where there are rows of one kind only.
+
+  Args:
+    task: whose held-out rows have `completions` and `labels`.
+    process: what is examined.
+    transcripts: how many solutions are handed back to be read.
+    rows: how many are scored.
+  Raises:
+    ValueError: there are fewer, or their steps have no labels.
+  Source: `f1` is ProcessBench's, Zheng et al., 2024, https://arxiv.org/abs/2412.06559, section 4.1.
+  """
+  at_least(1, rows=rows)
+  batch = task.held_out_demonstrations(rows)
+  if 'step_labels' not in batch:
+    raise ValueError('the rows of data.held_out have no labels of steps; they need completions and labels')
+  ends, right = batch['step_ends'], batch['step_labels'] > 0.5
+
+  def ask(models: Models, world: World) -> jax.Array:
+    del world
+    return process.behind(models['process'], jax.tree.map(jnp.asarray, batch))
+
+  def read(odds: np.ndarray):
+    metrics, found = described(odds, ends, batch['step_labels'])
+    shown = task.held_out(min(transcripts, rows))
+    said = [
+        ''.join(
+            f'{task.decode(batch["tokens"][row][begin:end + 1])}[{odds[row, end]:+.1f}, '
+            f'{"right" if right[row, end] else "wrong"}] '
+            for begin, end in _spans(batch['action_mask'][row], ends[row])
+        )
+        for row in range(len(shown['rows']))
+    ]
+    return metrics, as_transcripts(task, shown, said, found)
+
+  return Evaluation(ask=ask, read=read)
+
+
+def described(odds: np.ndarray, ends: np.ndarray, labels: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
+  """The metrics of `labelled`, and of which rows [N] the first wrong step was found, or that there is none.
+
+  Args:
+    odds: [N, T] what the head says.
+    ends: [N, T] bool, where steps end.
+    labels: [N, T] in [0, 1], of the steps that end there.
+  """
+  right, called = labels > 0.5, odds > 0
+  first = lambda wrong: np.where(wrong.any(axis=1), wrong.argmax(axis=1), -1)
+  sound = ~(ends & ~right).any(axis=1)
+  found = first(ends & ~right) == first(ends & ~called)
+  share = lambda of: float(found[of].mean()) if of.any() else 0.0
+  wrong_found, sound_found = share(~sound), share(sound)
+  losses = np.logaddexp(0.0, odds) - labels * odds
+  return {
+      'accuracy': float((right == called)[ends].mean()),
+      'auc': area_under_curve(odds[ends], right[ends]),
+      'loss': float(losses[ends].mean()),
+      'first_wrong': wrong_found,
+      'all_right': sound_found,
+      'f1': 2 * wrong_found * sound_found / max(wrong_found + sound_found, 1e-9),
+  }, found
+
+
+def _spans(mask: np.ndarray, ends: np.ndarray) -> list[tuple[int, int]]:
+  """The first and last columns of the steps of a row."""
+  stops = np.flatnonzero(ends)
+  return list(zip([int(mask.argmax()), *(stops[:-1] + 1)], stops, strict=False))
 
 
 def sound_until(task: StepTask, problems: Batch, rows: Batch, said: jax.Array) -> jax.Array:
