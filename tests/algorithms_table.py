@@ -19,12 +19,15 @@ from rlx.algorithms.aepo import aepo
 from rlx.algorithms.apo_accelerated import apo_accelerated
 from rlx.algorithms.archer import archer
 from rlx.algorithms.bcoder import bcoder
+from rlx.algorithms.bradley_terry import bradley_terry
 from rlx.algorithms.brpo import brpo
 from rlx.algorithms.c_rlft import c_rlft
 from rlx.algorithms.calibrl import calibrl
 from rlx.algorithms.capo import capo
 from rlx.algorithms.clpo import clpo
 from rlx.algorithms.cog_rethinker import cog_rethinker
+from rlx.algorithms.contrasted import contrasted
+from rlx.algorithms.critique_then_score import critique_then_score
 from rlx.algorithms.cycle_align import cycle_align
 from rlx.algorithms.dapo import dapo
 from rlx.algorithms.deadend import deadend
@@ -42,6 +45,7 @@ from rlx.algorithms.inpo import inpo
 from rlx.algorithms.istar import istar
 from rlx.algorithms.kto import kto
 from rlx.algorithms.mapo import mapo
+from rlx.algorithms.meta_step import meta_step
 from rlx.algorithms.modpo import modpo
 from rlx.algorithms.mssr import mssr
 from rlx.algorithms.nlpo import nlpo
@@ -85,7 +89,7 @@ from rlx.models.heads import PolicyRatio, RowHead, TokenHead
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
-from rlx.rollout import curriculum, demonstrated, modes, nucleus, prompts, seats, tree, turns
+from rlx.rollout import curriculum, demonstrated, modes, nucleus, pairs, prompts, seats, tree, turns
 from rlx.rollout import latent as latent_rollout
 from rlx.rollout.beside import beside
 from rlx.types import Algorithm, StatefulRollout
@@ -128,6 +132,7 @@ DRAFTER = Speaker(
 )
 CRITIC = Critic(head=TokenHead(MODEL), scoring=SCORING)
 IMPLICIT = ImplicitJudge(head=PolicyRatio(MODEL, 0.05), decoding=DECODING, scoring=SCORING)
+JUDGE = Judge(head=RowHead(MODEL))
 LENGTH = types.SimpleNamespace(apply=lambda params, batch: 0.1 * batch['action_mask'].sum(axis=1))  # a judge
 
 # Two rooms: a step into the other one, and `t`, is worth 1; actions are single tokens.
@@ -297,6 +302,11 @@ def beside_reference(models):
   return {**models, 'process': {'policy': models['process'], 'reference': models['reference']}}
 
 
+def with_head(policy):
+  """A judge on the decoder, whose head is no 0: a head at 0 has no slope for what is below it."""
+  return {'judge': {'trunk': policy, 'reward_head': jax.random.normal(jax.random.key(3), (MODEL.width,))}}
+
+
 def triples():
   """Pairs with the better answer for the gold one."""
   names = ('tokens', 'valid', 'action_mask', 'prompt_lengths', 'groups')
@@ -400,9 +410,18 @@ ROWS = (
     Row('superhf', lambda: superhf(samples(), reward, POLICY, POLICY, kl_coef=0.001), slow=('reference',)),
     Row('cycle_align', lambda: cycle_align(compared(), POLICY, group_size=2, nll_coef=1.0),
         metric='-loss/nll', reached=-0.1),
-    Row('pointwise', lambda: pointwise(compared(), Judge(head=RowHead(MODEL))), trained=lambda policy: {
-        'judge': {'trunk': policy, 'reward_head': jax.random.normal(jax.random.key(3), (MODEL.width,))}},
-        metric='-loss/verdicts', reached=-0.1),
+    Row('pointwise', lambda: pointwise(compared(), JUDGE), trained=with_head, metric='-loss/verdicts',
+        reached=-0.1),
+    Row('bradley_terry', lambda: bradley_terry(compared(), JUDGE), trained=with_head, metric='-loss/pairs',
+        reached=-0.1),
+    Row('contrasted', lambda: contrasted(
+        bradley_terry(compared(), JUDGE), JUDGE, weight=0.1, temperature=0.5, dropout=0.2, among=2),
+        trained=with_head, metric='-loss/pairs', reached=-0.1),
+    Row('meta_step', lambda: meta_step(
+        bradley_terry(pairs.with_samples(compared(), samples()), JUDGE), JUDGE, rate=0.01, among=2),
+        slow=('policy',), trained=with_head, metric='-loss/pairs', reached=-0.1),
+    Row('critique_then_score', lambda: critique_then_score(compared(), POLICY, JUDGE, critique_coef=0.1),
+        trained=lambda policy: {'critic': policy, **with_head(policy)}, metric='-loss/pairs', reached=-0.1),
     Row('kto', lambda: kto(
         compared(), POLICY, POLICY, TASK, beta=1.0, desirable=1.0, undesirable=1.0),
         slow=('reference',), metric='-loss/preference', reached=-0.2, rise=0.2),

@@ -64,7 +64,7 @@ def rollout_of(row):
 ADAM = optax.adam(5e-3)
 MODELS = (
     'policy', 'reference', 'last', 'past', 'judge', 'prover', 'value', 'target', 'drafter', 'rectifier',
-    'process', 'progress', 'rival', 'behaviour',
+    'process', 'progress', 'rival', 'behaviour', 'critic',
 )
 AXES = dict.fromkeys(MODELS, table.MODEL.axes)  # all are decoders, or stand on one
 
@@ -178,7 +178,8 @@ UNSCORED = table.GROUP_SIZE + 1  # the last group, and one row of the group befo
 WHOLE_GROUPS = ('remax',)  # whose rows have to be so many a prompt
 # No reward is asked: demonstrations; answers that the algorithm verifies by itself.
 OF_PAIRS = {'dpo', 'hypo', 'apo_accelerated', 'inpo', 'modpo', 'tpo', 'kto', 'reference_free', 'cycle_align'}
-SUPERVISED = {'sft', 'gkd', 'c_rlft', 'pointwise', 'stepwise'}
+OF_JUDGES = {'bradley_terry', 'contrasted', 'meta_step', 'critique_then_score', 'pointwise'}
+SUPERVISED = {'sft', 'gkd', 'c_rlft', 'stepwise'} | OF_JUDGES
 NO_REWARD = {'brpo'} | SUPERVISED | OF_PAIRS
 
 
@@ -277,10 +278,7 @@ def test_every_algorithm_of_the_library_has_a_row():
   modules = {module.name for module in pkgutil.iter_modules(rlx.algorithms.__path__)}
   of_trees = {name for name, x in vars(trees).items() if inspect.getmodule(x) is trees}
   # Choices among the parts of one; train steps of their own; a table of its own, in tests/control; no samples
-  # of a policy, or none that are learnt from (tests/test_stage_parts.py), and what is around these.
-  others = {
-      'presets', 'seeupo', 'internal_rl', 'control', 'gather', 'following', 'bradley_terry', 'memento',
-      'rlcoder', 'rmm', 'contrasted', 'meta_step', 'critique_then_score',
-  }
+  # of a policy (tests/test_stage_parts.py), and what is around these.
+  others = {'presets', 'seeupo', 'internal_rl', 'control', 'gather', 'following', 'memento', 'rlcoder', 'rmm'}
   more = {'grpo_rooms', 'grpo_seats', 'grpo_own_seat'}  # the same algorithm with other rollouts
   assert modules - {'trees'} | of_trees == {row.name for row in table.ROWS} - more | others
