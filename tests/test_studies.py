@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from rlx.envs.conformance import check_task
-from rlx.experiments.studies import common, formats, tricks
+from rlx.experiments.configs.math import word_problems
+from rlx.experiments.studies import common, formats, problems, tricks
 
 
 @pytest.mark.slow
@@ -39,6 +40,20 @@ def test_differences_are_paired_by_seed_and_setting():
   assert '| mean | sequence -> token | +10.0 (+10.0 to +10.0), better in 100 % | +5.0' in text
   assert '| scale | group std -> no std | +0.0 (+0.0 to +0.0), better in 0 %' in text
   assert 'batch std' not in text and 'upper clip' not in text
+
+
+def test_methods_are_compared_seed_by_seed_at_equal_rows(tmp_path):
+  budgets = {method: problems._budget(method, 90) for method in problems.METHODS}
+  rows = lambda method: budgets[method]['steps'] * word_problems.ROWS['sft' if method == 'sft' else 'main']
+  assert {rows(method) for method in budgets} == {90 * 128}
+  curve = lambda end: [0.4, *np.linspace(0.4, end, problems.POINTS)]
+  found = {method: [(curve(end), 2000.0) for end in (0.6, 0.7, 0.65)] for method in problems.METHODS}
+  found['sft'] = [(curve(end), 1.0) for end in (0.5, 0.65, 0.6)]
+  problems._write(tmp_path / 'page', found, {'sft': 600, 'main': 90})
+  page = (tmp_path / 'page.md').read_text()
+  assert '40.0 (40.0 to 40.0) %' in ' '.join(page.split()) and (tmp_path / 'page.png').stat().st_size > 5000
+  rloo = next(line for line in page.splitlines() if line.startswith('| RLOO'))
+  assert '| 65.0 (60.0 to 70.0) |' in rloo and '| +6.7 (+5.0 to +10.0) |' in rloo and rloo.endswith('| 2 |')
 
 
 @pytest.mark.slow

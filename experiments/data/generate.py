@@ -3,7 +3,7 @@
     python -m rlx.experiments.data.generate
 
 With `--word_problems=N --output=DIR` it makes N word problems to train on, and 256 others to be asked,
-instead.
+instead; with `--long` such of two to four steps.
 
 Word problems in the form of GSM8K, programming problems in that of HumanEval, conversations, comparisons of
 answers, and solutions step by step, all by rule; and `tiny_model`, a random Hugging Face directory whose
@@ -24,6 +24,12 @@ HERE = Path(FOLDER)
 _NUM_ASKED = 256
 _NAMES = ('Ada', 'Ben', 'Chloe', 'David', 'Emma', 'Femi', 'Grace', 'Hugo')
 _THINGS = ('apples', 'books', 'coins', 'marbles', 'pencils', 'shells', 'stamps', 'tickets')
+_TIMES = {2: 'twice', 3: 'three times'}
+_TOLD = {  # of a step of a long word problem
+    '+': (' {name} buys {number} more.', ' A friend gives {name} {number} {thing}.'),
+    '-': (' {number} of them get lost.', ' {name} gives {number} {thing} away.'),
+    '*': (' Soon {name} has {times} as many.', ' Then there are {times} as many {thing}.'),
+}
 
 _FUNCTIONS = (
     ('add', 'a, b', 'The sum of two numbers.', 'a + b', ((1, 2), (-3, 3), (10, 5))),
@@ -55,6 +61,22 @@ def word_problem(rng: random.Random) -> dict:
     steps.append(f'After that {name} has {result}-{less} = <<{result}-{less}={left}>>{left}.')
     result = left
   question += f'How many {thing} does {name} have now?'
+  return {'question': question, 'answer': '\n'.join([*steps, f'#### {result}'])}
+
+
+def long_word_problem(rng: random.Random) -> dict:
+  """Two to four steps of addition, subtraction and multiplication; the solution is the calculations alone."""
+  name, thing = rng.choice(_NAMES), rng.choice(_THINGS)
+  result = rng.randint(5, 30)
+  question, steps = f'{name} has {result} {thing}.', []
+  for _ in range(rng.randint(2, 4)):
+    sign = rng.choice('+-*' if result <= 40 else '+-')
+    number = {'+': rng.randint(2, 40), '-': rng.randint(1, max(result // 2, 1)), '*': rng.randint(2, 3)}[sign]
+    before, result = result, {'+': result + number, '-': result - number, '*': result * number}[sign]
+    told = rng.choice(_TOLD[sign])
+    question += told.format(name=name, thing=thing, number=number, times=_TIMES.get(number))
+    steps.append(f'{before}{sign}{number}={result}')
+  question += f' How many {thing} does {name} have now?'
   return {'question': question, 'answer': '\n'.join([*steps, f'#### {result}'])}
 
 
@@ -128,19 +150,19 @@ def write(name: str, rows: list[dict]) -> None:
   (HERE / name).write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows))
 
 
-def word_problems(*, num: int) -> dict[str, list[dict]]:
+def word_problems(*, num: int, long: bool = False) -> dict[str, list[dict]]:
   """Different problems, as the `rows` of `dataset.of_rows`: `num` to train on, and 256 others to be asked."""
   rng, seen = random.Random(1), {}
   while len(seen) < num + _NUM_ASKED:
-    problem = word_problem(rng)
+    problem = long_word_problem(rng) if long else word_problem(rng)
     seen[problem['question']] = problem
   problems = [*seen.values()]
   return {'train': problems[:num], 'held_out': problems[num:]}
 
 
-def more_word_problems(num: int, folder: Path) -> None:
+def more_word_problems(num: int, folder: Path, *, long: bool) -> None:
   """Files of them, `train.jsonl` and `test.jsonl`."""
-  problems = word_problems(num=num)
+  problems = word_problems(num=num, long=long)
   folder.mkdir(parents=True, exist_ok=True)
   for name, rows in (('train', problems['train']), ('test', problems['held_out'])):
     (folder / f'{name}.jsonl').write_text(''.join(json.dumps(row) + '\n' for row in rows))
@@ -149,10 +171,11 @@ def more_word_problems(num: int, folder: Path) -> None:
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument('--word_problems', type=int, default=0)
+  parser.add_argument('--long', action='store_true', help='of two to four steps')
   parser.add_argument('--output', type=Path, default=None)
   arguments = parser.parse_args()
   if arguments.word_problems:
-    more_word_problems(arguments.word_problems, arguments.output)
+    more_word_problems(arguments.word_problems, arguments.output, long=arguments.long)
   else:
     the_files_of_this_folder()
 

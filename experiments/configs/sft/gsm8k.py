@@ -22,6 +22,20 @@ DEFAULTS = {
     'held_out': f'{FOLDER}/word_problems_test.jsonl',
 }
 
+SMALL_DECODER = {  # 300 thousand parameters and those of its tokens
+    'name': 'qwen2',
+    'num_layers': 3,
+    'width': 96,
+    'num_heads': 4,
+    'num_kv_heads': 4,
+    'mlp_size': 256,
+    'context_length': 256,
+    'tied': True,
+    'dtype': 'float32',
+    'remat': False,
+    'attention': 'auto',  # which kernel
+}
+
 
 def get_config(arg: str = '', **defaults) -> ConfigDict:
   """Arguments: `model`, `train`, `held_out` (paths), `smoke` (seconds, learns nothing).
@@ -115,3 +129,11 @@ def shrink(config: ConfigDict) -> None:
   config.evals.held_out.every = config.checkpoint.every = 2
   config.score.packed_rows = 1  # its rows do not fill more
   config.log.update(steps_per_dispatch=2, samples=2)
+
+
+def make_rows(config: ConfigDict, **problems) -> None:
+  """Instead of files, problems made by rule, in both stages; `problems` are of `generate.word_problems`."""
+  task = {key: value for key, value in config.task.items() if key not in ('train', 'held_out')}
+  rows = {'name': 'experiments.data.generate.word_problems', **problems}
+  del config['task'], config.sft['task']
+  config.task = config.sft.task = ConfigDict({**task, 'name': 'dataset.of_rows', 'rows': rows})

@@ -18,7 +18,7 @@ from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final, reaches
-from rlx.experiments.configs.sft.gsm8k import DEFAULTS
+from rlx.experiments.configs.sft import gsm8k
 from rlx.experiments.configs.tools import word_problems_grpo
 
 NUM_PROBLEMS = 2000  # made by rule
@@ -27,15 +27,12 @@ TOKENS = 112  # of a solution that was made so: three quarters of it are taken
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `tool` (True or False) and those of `sft/gsm8k.py`; no `train`: problems are made."""
-  arg = parse_arg(arg, tool=True, **{**DEFAULTS, 'train': '', 'held_out': ''})
+  arg = parse_arg(arg, tool=True, **{**gsm8k.DEFAULTS, 'train': '', 'held_out': ''})
   is_made = not arg.train
   given = {} if is_made else {'train': arg.train, 'held_out': arg.held_out}
   config = word_problems_grpo.get_config('', model=arg.model, smoke=arg.smoke, **given)
   if is_made:
-    task = {key: value for key, value in config.task.items() if key not in ('train', 'held_out')}
-    rows = {'name': 'experiments.data.generate.word_problems', 'num': 64 if arg.smoke else NUM_PROBLEMS}
-    del config['task'], config.sft['task']
-    config.task = config.sft.task = ConfigDict({**task, 'name': 'dataset.of_rows', 'rows': rows})
+    gsm8k.make_rows(config, num=64 if arg.smoke else NUM_PROBLEMS)
     if not arg.smoke:
       config.decoding.max_tokens = config.sft.decoding.max_tokens = TOKENS
   if not arg.tool:

@@ -17,6 +17,7 @@ from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final, reaches
+from rlx.experiments.configs.sft.gsm8k import SMALL_DECODER
 from rlx.experiments.configs.tools import gsm8k_calculator
 
 NUM_PROBLEMS = 4000
@@ -29,19 +30,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.log.headline = 'eval/held_out/accuracy'
   if arg.smoke:
     return config
-  config.models.policy = {
-      'name': 'qwen2',
-      'num_layers': 3,
-      'width': 96,
-      'num_heads': 4,
-      'num_kv_heads': 4,
-      'mlp_size': 256,
-      'context_length': 256,
-      'tied': True,
-      'dtype': 'float32',
-      'remat': False,
-      'attention': 'auto',  # which kernel
-  }
+  config.models.policy = {**SMALL_DECODER}
   config.task.rows.num = NUM_PROBLEMS
   config.sft.task = config.task
   config.sft.steps = 160
