@@ -40,6 +40,7 @@ PARTS = {
 }
 _GIVEN = frozenset(('transcripts',))  # numbers that are asked for like parts: the builder knows them
 _NO_PARTS = ('Any', 'Callable', 'jax.Array', 'Key', 'str', 'int', 'float')  # how their annotations begin
+FORMULAS = ('losses', 'advantages', 'controllers')  # packages whose functions are choices inside a section
 _PRESETS = ('rlx.algorithms.presets', 'rlx.algorithms.trees')  # modules of several algorithms
 _CONTROL = 'rlx.algorithms.control'
 
@@ -81,6 +82,12 @@ def reward_functions() -> dict[str, ast.FunctionDef]:
   scores = lambda node: 'completions' in [a.arg for a in node.args.args] and 'list' in _returns(node)
   nodes = _functions(PACKAGES['reward'])
   return {f'{stem}.{node.name}': node for stem, node in nodes if _public(node) and scores(node)}
+
+
+def choices(kind: str) -> dict[str, ast.FunctionDef]:
+  """The functions of a package of formulas, which sections inside an algorithm's or a rollout's can name."""
+  nodes = _functions((f'rlx.{kind}',))
+  return {f'{kind}.{stem}.{node.name}': node for stem, node in nodes if _public(node)}
 
 
 def _functions(packages: Iterable[str]) -> list[tuple[str, ast.FunctionDef]]:

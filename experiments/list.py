@@ -11,7 +11,7 @@ SECTIONS = {
     'tasks': 'task', 'environments': 'env', 'models': 'models', 'rollouts': 'rollout', 'rewards': 'reward',
     'data': 'data', 'evaluations': 'evals', 'optimizers': 'optimizer', 'stops': 'stop',
 }
-KINDS = ('algorithms', 'configs', *SECTIONS, 'reward-functions')
+KINDS = ('algorithms', 'configs', *SECTIONS, 'reward-functions', *catalogue.FORMULAS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +63,8 @@ def entries(kind: str) -> list[Entry]:
     return _algorithms()
   if kind == 'configs':
     return [_of(name, catalogue.docstring(path)) for name, path in config.names().items()]
+  if kind in catalogue.FORMULAS:
+    return [_of(name, ast.get_docstring(node)) for name, node in catalogue.choices(kind).items()]
   nodes = catalogue.reward_functions() if kind == 'reward-functions' else catalogue.functions(SECTIONS[kind])
   return [_of(catalogue.short(name), ast.get_docstring(node)) for name, node in nodes.items()]
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rlx import config, names
-from rlx.experiments import launch
+from rlx.experiments import catalogue, launch
 from rlx.experiments import list as listing
 from rlx.experiments.launch import COMMANDS, main
 
@@ -87,7 +87,8 @@ def test_what_is_listed_can_be_named_in_a_config(kind, capsys):
     if entry.name in OF_SEVERAL:
       assert entry.what in said(capsys, 'show', entry.name).replace('\n', ' ')
       continue
-    assert callable(names.resolve(entry.name, *names.PACKAGES[SECTIONS[kind]]))
+    packages = ('rlx',) if kind in catalogue.FORMULAS else names.PACKAGES[SECTIONS[kind]]
+    assert callable(names.resolve(entry.name, *packages))
 
 
 def test_configs_are_listed_with_what_they_are_and_their_paper(capsys):
@@ -101,6 +102,8 @@ def test_configs_are_listed_with_what_they_are_and_their_paper(capsys):
     (['list'], f'{len(config.names())} configs'),
     (['list', 'algorithms', '2402.03300'], 'grpo'),
     (['list', 'reward-functions', 'humaneval'], 'code.humaneval'),
+    (['list', 'losses', 'sequence_ratio'], 'losses.ratios.sequence_ratio'),
+    (['list', 'controllers', 'thompson'], 'controllers.prompts.thompson'),
     (['show', 'grpo'], 'value     clip_low: float'),
     (['show', 'grpo'], 'asks for  reward: Annotate'),
     (['show', 'grpo'], 'value     reduction = reductions.sequence_mean'),
