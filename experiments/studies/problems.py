@@ -15,8 +15,10 @@ import time
 
 import numpy as np
 
+from rlx import config as configs
 from rlx.evaluation import aggregates
-from rlx.experiments.configs.math import word_problems as config
+from rlx.experiments import results
+from rlx.experiments.configs.math import word_problems as sizes
 from rlx.experiments.data import generate
 from rlx.experiments.init_model import init_model
 from rlx.experiments.studies import common
@@ -29,17 +31,17 @@ METHODS = {
 SEEDS = 5
 POINTS, DISPATCH, CHECKPOINT = 6, 5, 30  # of a curve; train steps in one program, and between checkpoints
 GOING_ON = 1e-3  # learning rate of more SFT
-ACCURACY = 'eval/held_out/accuracy'
+ACCURACY, CONFIG = 'eval/held_out/accuracy', 'math/word_problems'
 
 
 def main(argv: list[str] | None = None) -> None:
   """Runs what is missing, and writes the page and its figure."""
   arguments, began = _parser().parse_args(argv), time.monotonic()
   folder, unit = Path(arguments.folder), POINTS * DISPATCH
-  steps = {name: max(1, round(num * arguments.scale / unit)) * unit for name, num in config.STEPS.items()}
+  steps = {name: max(1, round(num * arguments.scale / unit)) * unit for name, num in sizes.STEPS.items()}
   problems = folder / 'problems'
   if not problems.exists():
-    generate.more_word_problems(config.NUM_PROBLEMS, problems, long=True)
+    generate.more_word_problems(sizes.NUM_PROBLEMS, problems, long=True)
   found = {method: [] for method in METHODS}
   for seed in range(arguments.seeds):
     model = folder / f'model_{seed}'
@@ -57,6 +59,8 @@ def main(argv: list[str] | None = None) -> None:
       spent, accuracy = time.monotonic() - began, found[method][-1][0][-1]
       print(f'{spent:5.0f} s  {name}, seed {seed}: {accuracy:.3f}', flush=True)
   _write(Path(arguments.output), found, steps)
+  if arguments.scale == 1:
+    results.rewrite(configs.find(CONFIG), _sentence(found, steps['main']))
 
 
 def _workdir(folder: Path, method: str, seed: int) -> Path:
@@ -67,8 +71,8 @@ def _budget(method: str, steps: int) -> dict:
   """What is changed for a method; for every row that others sample, SFT reads one."""
   if method != 'sft':
     every = steps // POINTS
-    return {'steps': steps, 'optimizer.decay_steps': steps * config.UPDATES, 'evals.held_out.every': every}
-  steps = steps * config.ROWS['main'] // config.ROWS['sft']
+    return {'steps': steps, 'optimizer.decay_steps': steps * sizes.UPDATES, 'evals.held_out.every': every}
+  steps = steps * sizes.ROWS['main'] // sizes.ROWS['sft']
   return {
       'steps': steps, 'optimizer.decay_steps': steps, 'optimizer.learning_rate': GOING_ON, 'stop': '{}',
       'evals.held_out.every': steps // POINTS,
@@ -78,7 +82,7 @@ def _budget(method: str, steps: int) -> dict:
 def _command(folder: Path, method: str, model: Path, seed: int, changes) -> common.Command:
   files = {'train': folder / 'problems' / 'train.jsonl', 'held_out': folder / 'problems' / 'test.jsonl'}
   return common.Command(
-      'math/word_problems', {'algorithm': method, 'model': model, **files},
+      CONFIG, {'algorithm': method, 'model': model, **files},
       {'seed': seed, 'log.steps_per_dispatch': DISPATCH, 'checkpoint.every': CHECKPOINT, **changes},
   )
 
@@ -111,9 +115,9 @@ def _write(output: Path, found, steps) -> None:
       for name, x in accuracy.items()
   ]
   page = textwrap.fill(' '.join(PAGE.format(
-      seeds=len(start), start=common.spread(start), num=config.NUM_PROBLEMS,
-      supervised=config.SUPERVISED, sft_rows=config.ROWS['sft'], main=steps['main'], rows=config.ROWS['main'],
-      group=8, sizes=', '.join(f'{name} {num}' for name, num in SIZES.items()),
+      seeds=len(start), start=common.spread(start), num=sizes.NUM_PROBLEMS,
+      supervised=sizes.SUPERVISED, sft_rows=sizes.ROWS['sft'], main=steps['main'], rows=sizes.ROWS['main'],
+      group=8, decoder=', '.join(f'{name} {num}' for name, num in SIZES.items()),
   ).split()), 110)
   output.parent.mkdir(parents=True, exist_ok=True)
   common.draw(
@@ -123,6 +127,17 @@ def _write(output: Path, found, steps) -> None:
   table = '\n'.join((*HEAD, *rows))
   image = f'![held-out accuracy over training]({output.name}.png)'
   output.with_suffix('.md').write_text(f'# Word problems\n\n{page}\n\n{image}\n\n{table}\n')
+
+
+def _sentence(found, steps: int) -> str:
+  """What stands in the config."""
+  accuracy = lambda method, point: common.spread([run[0][point] for run in found[method]])
+  ends = ', '.join(f'{name} {accuracy(method, -1)}' for method, name in METHODS.items())
+  return (
+      f'held-out accuracy in per cent, median of {len(found["grpo"])} seeds (worst to best): '
+      f'{accuracy("grpo", 0)} after SFT, and {steps} steps later {ends}; '
+      '`python -m rlx.experiments.studies.problems`.'
+  )
 
 
 def _beside(ours: np.ndarray, theirs: np.ndarray) -> str:
@@ -141,7 +156,7 @@ HEAD = (
     'tokens trained on, thousands |',
     '|---|---|---|---|---|---|',
 )
-PAGE = """Written by `python -m rlx.experiments.studies.problems`. Decoders from nothing ({sizes}) read
+PAGE = """Written by `python -m rlx.experiments.studies.problems`. Decoders from nothing ({decoder}) read
 written solutions to word problems of two to four steps, {num} problems made by rule, {sft_rows} a step, until
 they solve {supervised:.0%} of 256 others: {start} % (median of {seeds} seeds, worst to best, greedy). From
 each of them every method goes on for {main} steps of {rows} rows in groups of {group}, two updates a step,
