@@ -28,5 +28,5 @@ def categorical(env):
 
 ROWS = [
     Row('tacsl', tacsl_with(categorical), True, 1e-2, 150, 4, state_values),
-    Row('tacsl', tacsl_with(gaussian), False, 5e-3, 250, 4, state_values),
+    Row('tacsl', tacsl_with(gaussian), False, 5e-3, 500, 4, state_values),
 ]
