@@ -161,8 +161,8 @@ written solutions to word problems of two to four steps, {num} problems made by 
 they solve {supervised:.0%} of 256 others: {start} % (median of {seeds} seeds, worst to best, greedy). From
 each of them every method goes on for {main} steps of {rows} rows in groups of {group}, two updates a step,
 with math-verify as the reward and one learning rate for all; DAPO trains on half of its rows. The control
-reads as many written solutions instead. Differences are paired by seed, with 95 % intervals, which are too
-narrow with so few seeds."""
+reads as many written solutions instead, two steps of its own for one of theirs. Differences are paired by
+seed, with 95 % intervals, which are too narrow with so few seeds."""
 
 
 def _parser() -> argparse.ArgumentParser:

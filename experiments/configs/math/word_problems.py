@@ -10,7 +10,10 @@ init-model` makes a random one), that is where the last stage begins, and there 
 `held_out` are files of rows `question, answer`; without them problems are made by rule.
 Paper: https://arxiv.org/abs/2402.03300.
 
-Result: not run yet.
+Result: held-out accuracy in per cent, median of 5 seeds (worst to best): 49.2 (41.8 to 57.4) after SFT, and
+90 steps later GRPO 57.8 (53.9 to 64.8), PPO 57.4 (56.2 to 63.3), RLOO 55.5 (53.1 to 64.8), Dr. GRPO 58.2
+(54.7 to 65.2), DAPO 56.6 (50.4 to 63.3), more SFT 85.5 (80.9 to 86.7);
+`python -m rlx.experiments.studies.problems`.
 """
 
 from ml_collections import ConfigDict
