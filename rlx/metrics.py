@@ -80,7 +80,7 @@ def describe_mismatch(batch: Batch, logprobs: jax.Array) -> Metrics:
       'mismatch/logprob_mean': mean(apart),
       'mismatch/logprob_max': apart.max(),
       'mismatch/kl': mean(regularizers.kl_k3(batch['sampler_logprobs'], logprobs)),
-      'mismatch/effective_samples': jnp.mean(effective, where=mask.any(axis=-1)),
+      'mismatch/effective_samples': _mean_over_rows(mask)(effective),
   }
   return jax.tree.map(jax.lax.stop_gradient, {**metrics, **_describe_divergence(batch, logprobs)})
 
@@ -89,13 +89,19 @@ def _describe_divergence(batch: Batch, logprobs: jax.Array) -> Metrics:
   """χ²(trainer || sampler) and perplexities, from the sampler's tokens; equal policies have 0, 0 and 1."""
   mask = batch['weights'] != 0
   gaps = jnp.where(mask, ratios.log_ratio(logprobs, batch['sampler_logprobs']), 0)
-  of_rows = lambda x: jnp.mean(x, where=mask.any(axis=-1))
+  of_rows = _mean_over_rows(mask)
   return {
       'mismatch/chi_square': _mean_over_actions(batch)(jnp.square(ratios.held_exp(gaps)) - 1),
       'mismatch/chi_square_row': of_rows(jnp.square(ratios.held_exp(gaps.sum(axis=-1))) - 1),
       'mismatch/perplexity': of_rows(jnp.exp(-ratios.row_mean(logprobs, mask)[:, 0])),
       'mismatch/perplexity_ratio': of_rows(ratios.held_exp(-ratios.row_mean(gaps, mask)[:, 0])),
   }
+
+
+def _mean_over_rows(mask: jax.Array):
+  """The mean over the rows [B] that have an action that counts; 0 where none has, as other means."""
+  counts = mask.any(axis=-1)
+  return lambda x: jnp.sum(x, where=counts) / jnp.maximum(counts.sum(), 1)
 
 
 def _mean_over_actions(batch: Batch):
