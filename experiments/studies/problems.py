@@ -117,7 +117,8 @@ def _write(output: Path, found, steps) -> None:
   page = textwrap.fill(' '.join(PAGE.format(
       seeds=len(start), start=common.spread(start), num=sizes.NUM_PROBLEMS,
       supervised=sizes.SUPERVISED, sft_rows=sizes.ROWS['sft'], main=steps['main'], rows=sizes.ROWS['main'],
-      group=8, decoder=', '.join(f'{name} {num}' for name, num in SIZES.items()),
+      group=8, rate=sizes.RATE, going_on=GOING_ON,
+      decoder=', '.join(f'{name} {num}' for name, num in SIZES.items()),
   ).split()), 110)
   output.parent.mkdir(parents=True, exist_ok=True)
   common.draw(
@@ -160,9 +161,9 @@ PAGE = """Written by `python -m rlx.experiments.studies.problems`. Decoders from
 written solutions to word problems of two to four steps, {num} problems made by rule, {sft_rows} a step, until
 they solve {supervised:.0%} of 256 others: {start} % (median of {seeds} seeds, worst to best, greedy). From
 each of them every method goes on for {main} steps of {rows} rows in groups of {group}, two updates a step,
-with math-verify as the reward and one learning rate for all; DAPO trains on half of its rows. The control
-reads as many written solutions instead, two steps of its own for one of theirs. Differences are paired by
-seed, with 95 % intervals, which are too narrow with so few seeds."""
+with math-verify as the reward and one learning rate for all, {rate}; DAPO trains on half of its rows. The
+control reads as many written solutions instead, two steps of its own for one of theirs, at {going_on}.
+Differences are paired by seed, with 95 % intervals, which are too narrow with so few seeds."""
 
 
 def _parser() -> argparse.ArgumentParser:
