@@ -142,9 +142,10 @@ def test_stopped_and_started_again_is_the_same_run(math_run, tmp_path, monkeypat
 def test_overlap_is_said_in_the_metrics(tmp_path, monkeypatch):
   monkeypatch.syspath_prepend(str(ROOT / 'tests/rewards'))
   config = load(
-      'math/gsm8k_grpo', 'sampling.lag=1', 'log.steps_per_dispatch=4', 'checkpoint.every=4',
-      'evals.held_out.every=4', 'optimizer.warmup_steps=0', 'optimizer.learning_rate=0.01',
+      'math/gsm8k_grpo', 'log.steps_per_dispatch=4', 'checkpoint.every=4', 'evals.held_out.every=4',
+      'optimizer.warmup_steps=0', 'optimizer.learning_rate=0.01',
   ).unlock()
+  config.sampling = {'lag': 1}
   config.reward.functions.length = {'name': 'host_rewards.length', 'weight': 0.01}  # not the same for all
   train.train(config, tmp_path, quiet=True, command='rlx')
   rows = [row for row in read_metrics(tmp_path / 'metrics.jsonl') if 'rollout/policy_lag' in row]

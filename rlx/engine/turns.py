@@ -163,7 +163,7 @@ def _replies(task, turns, rewriting, episodes, tokens, sequence, end, due):
     return jax.vmap(task.act)(states, action, end - begun, keys), jax.vmap(task.state_id)(states)
 
   nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(ask))
-  reply, anchor = jax.lax.cond(jnp.any(acts), ask, lambda: nothing)
+  reply, anchor = jax.lax.cond(jnp.any(due), ask, lambda: nothing)  # a summary has an anchor too
   if rewriting.marker >= 0:
     observation, length = (x[episode] for x in episodes.kept)
     reply = reply._replace(

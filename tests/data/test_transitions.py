@@ -120,7 +120,7 @@ SAME = {**RANDOM, 'name': 'rlx.data.transitions.random'}
 def test_a_config_names_its_data(tmp_path):
   made = drawn(RANDOM)
   assert made['rewards'].shape == (10,) and 'returns_to_go' in made
-  both = drawn({'name': 'mixture', 'first': SAME, 'second': {**SAME, 'seed': 2}})
+  both = drawn({'name': 'transitions.mixture', 'first': SAME, 'second': {**SAME, 'seed': 2}})
   np.testing.assert_array_equal(both['rewards'][:10], made['rewards'])
   assert both['rewards'].shape == (20,) and not (both['actions'][10:] == made['actions']).all()
   datasets.save(tmp_path / 'set', made, {})

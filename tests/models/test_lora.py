@@ -249,7 +249,7 @@ def test_grpo_learns_through_adapters_and_the_base_stays():
   chex.assert_tree_all_finite(history)
   rewards, kl = (np.array([metrics[name] for metrics in history]) for name in ('reward/mean', 'kl/reference'))
   assert rewards[0] < 0.5 and rewards[-20:].mean() > 0.9, (rewards[0], rewards[-20:].mean())
-  assert kl[0] == 0 and kl[-1] > 0.1
+  assert abs(kl[0]) < 1e-6 and kl[-1] > 0.1
   chex.assert_trees_all_equal(state.slow['base'], a_base(table.MODEL.shape))
   assert step._cache_size() == 1, 'the step compiled more than once'
 
