@@ -38,7 +38,7 @@ from rlx.envs import text
 from rlx.envs.conformance import check_turn_task
 from rlx.envs.turns import SUCCESS, Reply, TurnTask, index_in, said, with_end
 from rlx.experiments.configs.agents import rooms_gigpo, rooms_grpo
-from rlx.run import states, train
+from rlx.run import examining, states
 from rlx.run.build import build
 
 # %% [markdown]
@@ -117,7 +117,7 @@ def learn(run):
   """The accuracy of each seed at every tenth step, and what the first seed said before and after."""
   points, models = [], {}
   for number, stage in enumerate(run.stages):
-    ask = train.make_ask(run, stage, run.evals[0])
+    ask = examining.make_ask(run, stage, run.evals[0])
     state = states.begin(run, number, models, 0)
     for _ in range(0, stage.num_steps, 10):
       if number:

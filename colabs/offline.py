@@ -34,7 +34,7 @@ import numpy as np
 from rlx.data import transitions as datasets
 from rlx.evaluation import aggregates
 from rlx.experiments.configs.offline import bc_pointmass, iql_pointmass
-from rlx.run import states, train
+from rlx.run import examining, states
 from rlx.run.build import build
 
 SEEDS = 5
@@ -61,7 +61,7 @@ def learn(config):
   config.population.size = SEEDS
   run = build(config)
   stage = run.stages[0]
-  ask = train.make_ask(run, stage, run.evals[0])
+  ask = examining.make_ask(run, stage, run.evals[0])
   state = states.begin(run, 0, {}, 0)
   dispatch = stage.program.dispatch
   steps, returns = [], []

@@ -39,7 +39,7 @@ from rlx.envs.control.conformance import check_environment
 from rlx.envs.control.environment import Discrete, Environment, timestep, with_time_limit
 from rlx.evaluation import episodes
 from rlx.experiments.configs.control import ppo_cartpole
-from rlx.run import states, train
+from rlx.run import examining, states
 from rlx.run.build import build
 
 # %% [markdown]
@@ -125,7 +125,7 @@ run = build(config)
 
 # %%
 stage = run.stages[0]
-ask = train.make_ask(run, stage, run.evals[0])
+ask = examining.make_ask(run, stage, run.evals[0])
 state = states.begin(run, 0, {}, 0)
 answers = [ask(state.models, state.world, {})]
 for _ in range(0, stage.num_steps, run.log.steps_per_dispatch):

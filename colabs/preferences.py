@@ -103,8 +103,8 @@ print(f'right on {np.mean(scores[0::2] > scores[1::2]):.0%} of fresh comparisons
 # %%
 def sampled(models, memory, key):
   prompt_key, answer_key = jax.random.split(key)
-  prompts = jnp.repeat(jax.random.randint(prompt_key, (32,), 0, 64), 4)
-  return {**policy.sample(models['policy'], prompts, answer_key), 'groups': jnp.arange(128) // 4}, memory
+  prompts, lengths = jax.random.randint(prompt_key, (32, 1), 0, 64), jnp.ones(32, int)
+  return policy.sample(models['policy'], prompts, lengths, answer_key, group_size=4), memory
 
 
 def asked(models, batch, key):

@@ -36,7 +36,7 @@ import numpy as np
 from rlx.envs.games import kuhn, tree
 from rlx.envs.worlds import tables
 from rlx.experiments.configs.selfplay import kuhn_magnet
-from rlx.run import states, train
+from rlx.run import examining, states
 from rlx.run.build import build
 
 # %% [markdown]
@@ -70,7 +70,7 @@ def run_of(coef):
 def learn(run):
   """NashConv [points, seeds], the last models, and rows of the last games."""
   stage, points = run.stages[0], []
-  ask = train.make_ask(run, stage, run.evals[0])
+  ask = examining.make_ask(run, stage, run.evals[0])
   state = states.begin(run, 0, {}, 0)
   for _ in range(0, STEPS, EVERY):
     points.append(ask(state.models, state.world, {})['nash_conv'])

@@ -1,6 +1,9 @@
 """The notebooks run from top to bottom, are the same as their sources, and keep what they printed."""
 
+import ast
 import base64
+import importlib
+import inspect
 from pathlib import Path
 
 import jupytext
@@ -54,6 +57,27 @@ def test_notebook_was_executed_and_is_small(source):
   assert not unwanted
   figures = [o.data['image/png'] for o in outputs if 'image/png' in o.get('data', {})]
   assert len(figures) == 1 and len(base64.b64decode(figures[0])) < 100_000
+
+
+@cases()
+def test_notebook_names_what_there_is(source):
+  """What it imports of rlx, and what it asks those modules for: all of it runs among the slow tests only."""
+  tree = ast.parse(source.read_text())
+  modules = {}
+  for line in (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)):
+    if line.module.split('.')[0] == 'rlx':
+      modules |= {one.asname or one.name: imported(line.module, one.name) for one in line.names}
+  asked = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+  taken = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}  # a parameter of the same name
+  for one in asked:
+    name = getattr(one.value, 'id', '')
+    if name not in taken and inspect.ismodule(module := modules.get(name)):
+      assert hasattr(module, one.attr), f'{module.__name__} has no {one.attr}'
+
+
+def imported(module, name):
+  found = importlib.import_module(module)
+  return getattr(found, name) if hasattr(found, name) else importlib.import_module(f'{module}.{name}')
 
 
 @pytest.mark.slow
