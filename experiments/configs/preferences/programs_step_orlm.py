@@ -19,7 +19,13 @@ nothing with a third of the pairs) and an NLL term beside DPO are what is left t
 
 Paper: https://arxiv.org/abs/2509.22558
 
-Result: not run yet.
+Result: it does not show. Final eval/steps/lucky after 720 train steps, median of 5 seeds (worst): 0.8919
+(0.9213), 'outcome alone' 0.8671 (0.9055), 'judge as it was' 0.817 (0.9041). Claimed, and got (95 % interval
+over seeds): below 'outcome alone' by 0.05, got -0.01155 (-0.08752 to 0.01652), the run fails it; final
+eval/steps/sound: above 'outcome alone' by 0.02, got -0.001302 (-0.02539 to 0.01432), the run fails it; rise
+of eval/judge/balanced: above 0.02, got 0.003061 (-0.04079 to 0.0126), the run fails it; least rise from round
+to round of eval/judge/balanced: above 0, got -0.001701 (-0.04838 to 0.002429), the run fails it. 1032 CPU-s
+on 2 cores of a CPU; `rlx reproduce preferences/programs_step_orlm`.
 """
 
 from ml_collections import ConfigDict
