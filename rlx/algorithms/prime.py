@@ -11,8 +11,8 @@ surrogate, averaged over tokens. Where `istar` learns from pairs of episodes and
 before its update, this learns from single verdicts and compares with a fixed reference.
 
 Source: Cui et al., 2025, https://arxiv.org/abs/2502.01456, eq. 3 to 5, of which the equations were at hand.
-Its filter, which leaves out prompts of which nearly all rows or nearly none are right, is a matter of the
-rollout and not here.
+Its filter, which leaves out prompts of which nearly all rows or nearly none are right, is a rollout:
+`rollout.rounds.within_band`.
 """
 
 import dataclasses

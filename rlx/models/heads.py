@@ -137,7 +137,8 @@ def implicit_reward(policy: LanguageModel, reference: LanguageModel, *, beta: fl
 
   It begins as a copy of a decoder. Trained on verdicts of whole rows (`pointwise`) or on comparisons
   (`bradley_terry`, which is then DPO), its rewards of tokens add up to what it has learnt of the row, so that
-  each says what its token has added: nobody labels a step.
+  each says what its token has added: nobody labels a step. It is exported as a decoder, which beside the
+  reference and with the same β has the same rewards.
 
   Args:
     policy: what is copied, by default the model `policy`; another by `names: {'policy': ...}`.
@@ -150,9 +151,10 @@ def implicit_reward(policy: LanguageModel, reference: LanguageModel, *, beta: fl
   above(0, beta=beta)
   if policy.shape != reference.shape:
     raise ValueError('the policy that is copied and the reference have to be of one shape; name others')
+  save = hf.saver(policy.directory, policy.shape) if policy.directory else None
   return Model(
       functions=PolicyRatio(policy, beta),
-      init=lambda key, models: jax.tree.map(jnp.copy, models['policy']), stands_on=('reference',),
+      init=lambda key, models: jax.tree.map(jnp.copy, models['policy']), stands_on=('reference',), save=save,
       view=lambda own, models: {'policy': own, 'reference': models['reference']}, axes=policy.axes,
   )
 

@@ -9,7 +9,7 @@ Names may have another beginning than in the table: GPT-2's own directory stores
 for `transformer.h.0...`), Gemma 3's a language model in a multimodal one. The embedding's name tells.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
 import functools
 import itertools
@@ -35,7 +35,7 @@ from rlx.models.safetensors import Stored, Written
 from rlx.models.transformer import Params, TransformerConfig
 from rlx.types import Models
 
-__all__ = ['config_json', 'export', 'family_of', 'hf', 'load', 'save', 'shape_of', 'tensors']
+__all__ = ['config_json', 'export', 'family_of', 'hf', 'load', 'save', 'saver', 'shape_of', 'tensors']
 
 _WEIGHTS, _INDEX = 'model.safetensors', 'model.safetensors.index.json'
 HEAD = 'score.weight'  # of `AutoModelForSequenceClassification`
@@ -204,15 +204,26 @@ def hf(
     shapes = jax.eval_shape(functools.partial(transformer.init, config=shape), jax.random.key(0))
     return load(directory, shape, sharding.shardings(shapes, mesh, transformer.AXES))
 
+  return Model(
+      functions=LanguageModel(shape, directory), init=lambda key, models: transformer.init(key, shape),
+      load=load_sharded, source=directory, save=saver(directory, shape), axes=transformer.AXES,
+  )
+
+
+def saver(directory: str, shape: TransformerConfig) -> Callable[..., tuple[Path, ...]]:
+  """What writes a decoder as a directory like the one that it came from.
+
+  Args:
+    directory: with its configuration and tokenizer.
+    shape: of the decoder.
+  """
+
   def save_model(folder: Path, own: Params, models: Models) -> tuple[Path, ...]:
     del models
     export(directory, folder / 'model', own, shape)
     return (folder / 'model',)
 
-  return Model(
-      functions=LanguageModel(shape, directory), init=lambda key, models: transformer.init(key, shape),
-      load=load_sharded, source=directory, save=save_model, axes=transformer.AXES,
-  )
+  return save_model
 
 
 def shape_of(

@@ -55,6 +55,14 @@ def test_a_head_of_another_width_is_refused(exported, tmp_path):
     classifier.classifier(directory=str(tmp_path), **NUMERICS)
 
 
+def test_an_implicit_reward_is_written_as_a_decoder(tmp_path):
+  decoder = hf.hf(directory=TINY, decode_attention='reference', **NUMERICS)
+  judge = heads.implicit_reward(decoder.functions, decoder.functions, beta=0.1)
+  own = decoder.init(jax.random.key(1), {})
+  assert judge.save(tmp_path, own, {}) == (tmp_path / 'model',)
+  jax.tree.map(np.testing.assert_array_equal, hf.load(tmp_path / 'model', decoder.functions.shape), own)
+
+
 @pytest.mark.parity
 def test_transformers_reads_the_same_rewards(exported):
   torch, transformers = pytest.importorskip('torch'), pytest.importorskip('transformers')
