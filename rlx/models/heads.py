@@ -137,8 +137,8 @@ def implicit_reward(policy: LanguageModel, reference: LanguageModel, *, beta: fl
 
   It begins as a copy of a decoder. Trained on verdicts of whole rows (`pointwise`) or on comparisons
   (`bradley_terry`, which is then DPO), its rewards of tokens add up to what it has learnt of the row, so that
-  each says what its token has added: nobody labels a step. It is exported as a decoder, which beside the
-  reference and with the same β has the same rewards.
+  each says what its token has added: nobody labels a step. A copy of a decoder from a directory is exported
+  as one, which beside the reference and with the same β has the same rewards.
 
   Args:
     policy: what is copied, by default the model `policy`; another by `names: {'policy': ...}`.
