@@ -4,7 +4,10 @@
 
 Paper: https://arxiv.org/abs/2508.02298. There, a 70-billion-parameter model writes the critiques.
 
-Result: not run yet.
+Result: it does not show. Mean of the last 10 eval/held_out/accuracy after 360 train steps, median of 5 seeds
+(worst): 0.529 (0.4027), 'critiques weigh nothing' 0.567 (0.3247). Claimed, and got (95 % interval over
+seeds): above 'critiques weigh nothing', got 0.01444 (-0.05978 to 0.06977), the seeds leave it open. 392 CPU-s
+on 2 cores of a CPU; `rlx reproduce credit/capo_chain`.
 """
 
 from ml_collections import ConfigDict

@@ -4,7 +4,10 @@
 
 Paper: https://arxiv.org/abs/2508.17445. There, segments are 512 tokens long and 14 deep.
 
-Result: not run yet.
+Result: it does not show. Mean of the last 10 eval/held_out/accuracy after 360 train steps, median of 5 seeds
+(worst): 0.652 (0.3017), 'GRPO' 0.6843 (0.3103). Claimed, and got (95 % interval over seeds): above 'GRPO' by
+-0.03, got -0.01344 (-0.03645 to 0.01289), the seeds leave it open. 213 CPU-s on 2 cores of a CPU;
+`rlx reproduce credit/treepo_arithmetic`.
 """
 
 from ml_collections import ConfigDict

@@ -7,7 +7,10 @@ decoder is cloned from them (`clone`) and frozen, a controller discovers codes f
 and a policy over codes learns to visit 0 and then 2, rewarded for the whole alone (`main`).
 `eval/order/arrives` is the share of rows that do so.
 
-Result: not run yet.
+Result: it shows in part. Final eval/order/arrives after 1100 train steps, median of 5 seeds (worst): 0.453
+(0.414), 'nothing is discovered' 0 (0). Claimed, and got (95 % interval over seeds): above 0.5, got 0.4903
+(0.4267 to 0.6037), the run fails it; above 'nothing is discovered' by 0.3, got 0.49 (0.426 to 0.6037). 155
+CPU-s on 2 cores of a CPU; `rlx reproduce latent/internal_rl_subgoals`.
 """
 
 from ml_collections import ConfigDict
