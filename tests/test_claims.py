@@ -126,6 +126,9 @@ def test_claims_of_the_tree_can_be_run():
   for name, claim in known.items():
     digests = [claims.digest(name, claim, arm) for arm in claim.arms]
     assert len(set(digests)) == len(digests), name
+    for config in (claims.config_of(name, claim, arm) for arm in claim.arms):
+      stages = [config if stage == 'main' else config[stage] for stage in config.stages]
+      assert not [stage.steps for stage in stages if stage.steps % config.log.steps_per_dispatch], name
 
 
 def test_a_digest_does_not_say_where_rlx_stands(monkeypatch, tmp_path):

@@ -4,6 +4,8 @@ What stands around the decision is arbitrary filler. So of all tokens of a compl
 reward, and its place is known: a check for credit assignment, and for what looks for the place to branch.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 
@@ -84,3 +86,36 @@ def fork(
       sample=sample,
       verify=verify,
   )
+
+
+def undecided(
+    *, choices: int, length: int, before: int, after: int, letters: int, held_out_share: float,
+    right_share: float,
+) -> Task:
+  """`fork` whose solutions decide at random, to teach the form of an answer and leave the decision to RL.
+
+  Args:
+    choices, length, before, after, letters, held_out_share: as for `fork`.
+    right_share: of the solutions that are right on purpose, in [0, 1); the others hold any digit, and one in
+      `choices` of them is right by chance.
+  Returns:
+    The task. Its `verify` asks for the digit that the solution holds: judge policies by `fork`.
+  Raises:
+    ValueError: as `fork`, or a share out of its range.
+  """
+  if not 0 <= right_share < 1:
+    raise ValueError(f'right_share={right_share}: need 0 <= right_share < 1; with 1 it is `fork`')
+  task = fork(
+      choices=choices, length=length, before=before, after=after, letters=letters,
+      held_out_share=held_out_share,
+  )
+  digits = text.characters(DIGITS[:choices], task.alphabet)
+
+  def sample(key: jax.Array, num: int, held_out: bool) -> Batch:
+    key, digit_key, right_key = jax.random.split(key, 3)
+    problems = task.sample(key, num, held_out)
+    right = jax.random.bernoulli(right_key, right_share, (num,))
+    taught = jnp.where(right, problems['solutions'][:, before], jax.random.choice(digit_key, digits, (num,)))
+    return {**problems, 'solutions': problems['solutions'].at[:, before].set(taught)}
+
+  return dataclasses.replace(task, sample=sample)

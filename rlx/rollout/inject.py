@@ -223,9 +223,10 @@ def form_of(problems: Batch, form: str) -> Prompts:
 
 
 def without_forms(problems: Batch) -> Batch:
-  """The problems in their own form alone."""
-  ends = ('_prompts', '_lengths', '_solutions')
-  return {name: x for name, x in problems.items() if name == 'prompt_lengths' or not name.endswith(ends)}
+  """The problems in their own form alone: whatever has prompts beside the problem's own is another one."""
+  forms = [name.removesuffix('_prompts') for name in problems if name.endswith('_prompts')]
+  columns = {f'{form}_{column}' for form in forms for column in ('prompts', 'lengths', 'solutions')}
+  return {name: x for name, x in problems.items() if name not in columns}
 
 
 def width(problems: Batch) -> int:

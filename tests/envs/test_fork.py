@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rlx.envs.conformance import check_task
-from rlx.envs.fork import fork
+from rlx.envs.fork import fork, undecided
 from rlx.envs.text import EOS_ID
 from tests.cases import cases
 
@@ -35,6 +35,19 @@ def test_problems_and_solutions_are_as_described():
   assert lengths == {3, 4, 5} and len(fillers) == 16
 
 
+@pytest.mark.parametrize('right_share, low, high', [(0.0, 0.2, 0.3), (0.5, 0.57, 0.68)])
+def test_undecided_solutions_are_right_by_chance_and_by_their_share(right_share, low, high):
+  """Of four digits one is right by chance: 1/4 of all solutions, or 1/2 + 1/8; the rest is as in the fork."""
+  task = undecided(
+      choices=4, length=3, before=2, after=2, letters=4, held_out_share=0.25, right_share=right_share
+  )
+  problems = jax.tree.map(np.asarray, task.sample(jax.random.key(0), 1000, False))
+  rows = zip(problems['prompts'], problems['solutions'], strict=True)
+  texts = [(task.decode(prompt), task.decode(solution)) for prompt, solution in rows]
+  assert all(re.fullmatch('[a-d]{2}[0-3][a-d]{0,2}', solution) for _, solution in texts)
+  assert low < np.mean([solution[2] == prompt[0] for prompt, solution in texts]) < high
+
+
 @pytest.mark.parametrize('answer, right', [
     ('ab2$', True), ('dd2a$', True), ('ab2cd$', True), ('ab2cda$', False), ('ab2', False), ('ab1$', False),
     ('a2b$', False), ('2ab$', False), ('ab22$', False), ('a22$', False), ('ab=$', False), ('ab$2', False),
@@ -57,3 +70,8 @@ def test_bad_arguments_are_refused(change, message):
   good = dict(choices=4, length=3, before=2, after=2, letters=4, held_out_share=0.25)
   with pytest.raises(ValueError, match=message):
     fork(**{**good, **change})
+
+
+def test_a_share_of_all_is_refused():
+  with pytest.raises(ValueError, match='right_share=1'):
+    undecided(choices=4, length=3, before=2, after=2, letters=4, held_out_share=0.25, right_share=1)

@@ -1,6 +1,5 @@
 """ROSE: it branches where the decision is, credits the tree, and answers become short."""
 
-import dataclasses
 import functools
 
 import jax
@@ -13,7 +12,7 @@ import seeds
 from rlx.algorithms.trees import rose
 from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
-from rlx.envs.fork import fork
+from rlx.envs.fork import fork, undecided
 from rlx.losses.anchors import kl_in_reward, no_kl
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
@@ -62,13 +61,10 @@ def taught(task, num_seeds):
 @functools.cache
 def undecided_policy():
   """It knows the format, and not what to decide: the digits that it is shown are random."""
-
-  def undecided(key, num, held_out):
-    problems = STRICT.sample(key, num, held_out)
-    digits = jax.random.randint(key, (num,), 2, 2 + 3)
-    return {**problems, 'solutions': problems['solutions'].at[:, BEFORE].set(digits)}
-
-  return jax.tree.map(lambda x: x[0], taught(dataclasses.replace(STRICT, sample=undecided), 1))
+  lessons = undecided(
+      choices=3, length=2, before=BEFORE, after=0, letters=4, held_out_share=0.3, right_share=0.0
+  )
+  return jax.tree.map(lambda x: x[0], taught(lessons, 1))
 
 
 def test_a_penalty_does_not_say_what_is_right():

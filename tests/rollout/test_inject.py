@@ -11,6 +11,7 @@ from rlx.engine import sample as engine
 from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
 from rlx.envs import text
+from rlx.envs.mixture import together
 from rlx.envs.skills import skills
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
@@ -50,6 +51,16 @@ def drawn(rollout, key=3):
   assert world == {}
   check(batch)
   return jax.tree.map(np.asarray, batch)
+
+
+def test_other_forms_are_left_out_and_what_a_mixture_judges_by_is_kept():
+  """Its tasks' own solutions end in the same word, and are no form: a rollout that asks again needs them."""
+  both = together([TASK, TASK], shares=(1, 1))
+  problems = both.sample(jax.random.key(0), 4, False)
+  assert 'task0_hinted_prompts' in problems
+  kept = inject.without_forms(problems)
+  assert not [name for name in kept if name.endswith('_prompts')]
+  np.testing.assert_array_equal(both.verify(kept, problems['solutions']), np.ones(4))
 
 
 @pytest.fixture(scope='module')

@@ -42,9 +42,9 @@ def claim() -> Claim:
   """Beside GRPO on as many rows."""
   return Claim(
       paper='S084',
-      says='rows that branch where meanings part reach more than rows from the prompt',
+      says='rows that branch where meanings part teach faster than rows from the prompt',
       argument='small',
-      reading=mean('eval/held_out/accuracy', last=10),
+      reading=mean('eval/held_out/accuracy'),
       asserts=(above('GRPO from the prompt'),),
       baseline=Arm('GRPO from the prompt', config='credit/tempo_fork:small', overrides={'algorithm': GRPO}),
       minutes=8.0,

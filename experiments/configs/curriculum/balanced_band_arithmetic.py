@@ -1,4 +1,4 @@
-"""Online difficulty filtering on two-digit addition: groups of 8 with 2 to 6 right answers.
+"""Online difficulty filtering on sums of uneven difficulty: groups of 8 with 2 to 6 right answers.
 
     rlx --config=curriculum/balanced_band_arithmetic --workdir=runs/balanced_band
 
@@ -10,12 +10,14 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.experiments.claims import Arm, Claim, above, mean
+from rlx.experiments.configs.curriculum import mopps_arithmetic
 from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
   config = arithmetic.get_config(arg, steps=600)
+  mopps_arithmetic.make_uneven(config)
   config.population.size = 3
   rows = config.rollout.batch_size
   config.rollout = {
@@ -33,6 +35,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
 def claim() -> Claim:
   """GRPO on as many rows as the rounds may take; a band of everything lets the first rows in."""
+  every_row = {'name': 'prompts.completions', 'batch_size': 4 * 256, 'group_size': 8, 'num_slots': 0}
   return Claim(
       paper='S246',
       says='groups of the middle band reach more than all groups, at equal rollouts',
@@ -41,9 +44,7 @@ def claim() -> Claim:
       asserts=(above('GRPO on all rows'),),
       cost=4 * 256,
       budget_name='rollouts at most',
-      baseline=Arm(
-          'GRPO on all rows', {'rollout.batch_size': 4 * 256}, 'quickstart/arithmetic:small', cost=4 * 256
-      ),
+      baseline=Arm('GRPO on all rows', {'rollout': every_row}, cost=4 * 256),
       controls=(Arm('the whole band', {'rollout.low': 0.0, 'rollout.high': 1.0}, cost=4 * 256),),
       minutes=12.0,
   )

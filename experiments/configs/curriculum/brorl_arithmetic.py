@@ -1,4 +1,4 @@
-"""BroRL on two-digit addition: one problem in sixteen of a usual batch, with 128 samples each.
+"""BroRL on sums of uneven difficulty: one problem in sixteen of a usual batch, with 128 samples each.
 
     rlx --config=curriculum/brorl_arithmetic --workdir=runs/brorl
 
@@ -6,6 +6,9 @@ Paper: https://arxiv.org/abs/2510.01180. There hundreds of samples (512) come on
 stays as broad; here the number of rows is that of the quickstart.
 
 Result: not run yet.
+
+On sums of one difficulty (operands of 1 to 30) it did not show: 0.122 (0.0843) beside
+0.623 (0.2647) with eight samples each, median and worst of five seeds.
 """
 
 from ml_collections import ConfigDict

@@ -1,4 +1,4 @@
-"""DARS-HW on two-digit addition: 8 samples a problem on average, more where it is hard.
+"""DARS-HW on sums of uneven difficulty: 8 samples a problem on average, more where it is hard.
 
     rlx --config=curriculum/dars_arithmetic --workdir=runs/dars
 
@@ -6,6 +6,9 @@ Paper: https://arxiv.org/abs/2508.13755. There samples are added to a first grou
 here a fixed number is dealt by the rates that training saw, so that the step keeps its shape.
 
 Result: not run yet.
+
+On sums of one difficulty (operands of 1 to 30) it did not show: 0.634 (0.2527) beside
+0.623 (0.2647) with eight each, median and worst of five seeds.
 """
 
 from ml_collections import ConfigDict

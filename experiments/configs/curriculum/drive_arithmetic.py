@@ -1,4 +1,4 @@
-"""DRIVE on two-digit addition: 8 samples of everything, then 64 of the problems that stay hardest.
+"""DRIVE on sums of uneven difficulty: 8 samples of everything, then 64 of the problems that stay hardest.
 
     rlx --config=curriculum/drive_arithmetic --workdir=runs/drive
 
@@ -17,15 +17,16 @@ from rlx.experiments.configs.curriculum import mopps_arithmetic
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
   config = mopps_arithmetic.get_config(arg)
+  half = config.steps // 2 // config.log.steps_per_dispatch * config.log.steps_per_dispatch
   same = ('stop', 'task', 'decoding', 'reward', 'algorithm', 'updates', 'optimizer', 'trained', 'slow')
   config.broad = {
       **{name: config[name] for name in same},
-      'steps': config.steps // 2,
+      'steps': half,
       'rollout': config.rollout.copy_and_resolve_references(),
   }
   config.broad.rollout.scores = {'name': 'controllers.prompts.everywhere'}
   config.stages = ('sft', 'broad', 'main')
-  config.steps //= 2
+  config.steps = half
   config.rollout.num_prompts = max(config.rollout.batch_size // 64, 1)
   config.rollout.num_problems = 256  # of the second stage: a small set
   config.rollout.scores = {'name': 'controllers.prompts.hard_focus', 'unseen': 0.0}

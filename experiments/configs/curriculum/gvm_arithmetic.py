@@ -1,10 +1,13 @@
-"""GVM-RAFT on two-digit addition: samples in proportion to the gradient over the root of the accept rate.
+"""GVM-RAFT on sums of uneven difficulty: samples by the gradient over the root of the accept rate.
 
     rlx --config=curriculum/gvm_arithmetic --workdir=runs/gvm
 
 Paper: https://arxiv.org/abs/2505.02391
 
 Result: not run yet.
+
+On sums of one difficulty (operands of 1 to 30) it did not show: 0.702 (0.451) beside
+0.733 (0.433) with eight each, median and worst of five seeds.
 """
 
 from ml_collections import ConfigDict

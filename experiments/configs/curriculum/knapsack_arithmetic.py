@@ -1,10 +1,13 @@
-"""Knapsack RL on two-digit addition: 8 samples a problem on average, 2 to 64 by what they may teach.
+"""Knapsack RL on sums of uneven difficulty: 8 samples a problem on average, 2 to 64 by what they may teach.
 
     rlx --config=curriculum/knapsack_arithmetic --workdir=runs/knapsack
 
 Paper: https://arxiv.org/abs/2509.25849
 
 Result: not run yet.
+
+On sums of one difficulty (operands of 1 to 30) it did not show: 0.6277 (0.322) beside
+0.623 (0.2647) with eight each, median and worst of five seeds.
 """
 
 from ml_collections import ConfigDict

@@ -1,21 +1,26 @@
-"""Reinforce-Ada on two-digit addition: rounds of samples until a problem has four right and four wrong ones.
+"""Reinforce-Ada on sums of uneven difficulty: rounds until a problem has four right and four wrong.
 
     rlx --config=curriculum/reinforce_ada_arithmetic --workdir=runs/reinforce_ada
 
 Paper: https://arxiv.org/abs/2510.04996
 
 Result: not run yet.
+
+On sums of one difficulty (operands of 1 to 30) it did not show: 0.6177 (0.2213) beside
+0.6843 (0.3103) by GRPO, median and worst of five seeds.
 """
 
 from ml_collections import ConfigDict
 
 from rlx.experiments.claims import Arm, Claim, above, mean
+from rlx.experiments.configs.curriculum import mopps_arithmetic
 from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of the quickstart (`smoke`, `digits`, `operators`)."""
   config = arithmetic.get_config(arg, steps=600)
+  mopps_arithmetic.make_uneven(config)
   config.population.size = 3
   rows = config.rollout.batch_size // 2  # what is trained on; up to twice as many are sampled
   config.rollout = {
@@ -34,6 +39,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
 def claim() -> Claim:
   """GRPO with the rows that the rounds may take; and the same estimator on a single round."""
+  every_row = {'name': 'prompts.completions', 'batch_size': 256, 'group_size': 8, 'num_slots': 0}
   return Claim(
       paper='S222',
       says='rounds until a group is balanced earn more for a rollout than GRPO',
@@ -42,7 +48,7 @@ def claim() -> Claim:
       asserts=(above('GRPO on all rows'),),
       cost=256,
       budget_name='rollouts at most',
-      baseline=Arm('GRPO on all rows', config='quickstart/arithmetic:small', cost=256),
+      baseline=Arm('GRPO on all rows', {'rollout': every_row, 'algorithm': arithmetic.GRPO}, cost=256),
       controls=(Arm('one round', {'rollout.round_rows': 256, 'rollout.num_rounds': 1}, cost=256),),
       minutes=8.0,
   )

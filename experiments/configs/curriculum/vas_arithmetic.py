@@ -1,4 +1,4 @@
-"""Variance-aware sampling on two-digit addition: three quarters of a batch by p (1 - p) and entropy.
+"""Variance-aware sampling on sums of uneven difficulty: three quarters of a batch by p (1 - p) and entropy.
 
     rlx --config=curriculum/vas_arithmetic --workdir=runs/vas
 
@@ -6,6 +6,9 @@ Paper: https://arxiv.org/abs/2509.21268. There diversity is that of the words of
 measured every so many steps; here it is the entropy that training saw last.
 
 Result: not run yet.
+
+On sums of one difficulty (operands of 1 to 30) it did not show: 0.6187 (0.2667) beside
+0.6567 (0.281) at random, median and worst of five seeds.
 """
 
 from ml_collections import ConfigDict

@@ -28,7 +28,8 @@ def get_config(arg: str = '') -> ConfigDict:
   config.slow = {'reference': 'policy'}
   config.algorithm.kl = {'name': 'kl_in_loss', 'coef': 0.001}
 
-  steps, fresh = (4, 16) if arg.smoke else (config.steps // 2, 128)
+  per_dispatch = config.log.steps_per_dispatch
+  steps, fresh = (4, 16) if arg.smoke else (config.steps // 2 // per_dispatch * per_dispatch, 128)
   config.remix = {
       'steps': steps,
       'stop': config.stop,

@@ -21,9 +21,7 @@ SHORTER = mean('eval/held_out/response_tokens', last=10, lower=True)
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
   smoke = parse_arg(arg, smoke=False, small=False).smoke
-  config = tempo_fork.get_config(arg)
-  config.task.before, config.task.after = 0, 10
-  config.decoding.max_tokens = config.sft.decoding.max_tokens = 12
+  config = tempo_fork.get_config(arg, before=0, after=10)
   rows = config.rollout.batch_size
   config.rollout = {
       'name': 'curriculum',
