@@ -24,7 +24,7 @@ from rlx import step
 from rlx.run import states
 from rlx.run.build import build
 
-PPO_STEPS, SAC_STEPS = 50, 500  # train steps a measurement
+PPO_STEPS, SAC_STEPS = 400, 500  # train steps a measurement
 PPO = dict(num_envs=8, num_steps=128, num_epochs=4, num_minibatches=4)
 SAC = dict(num_envs=1, buffer_size=16_384, fill_buffer=1024, batch_size=128)
 HIDDEN = (64, 64)

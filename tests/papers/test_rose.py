@@ -92,7 +92,7 @@ def test_the_picker_finds_the_decision():
 
   semantic = found_by(tree._meaning_classes(STRICT, FILLER))
   plain = found_by(jnp.eye(STRICT.vocab_size))
-  assert semantic > 0.95 and plain < 0.8
+  assert semantic > 0.9 and plain < 0.8
 
 
 @pytest.mark.slow
