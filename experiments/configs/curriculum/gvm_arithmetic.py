@@ -4,7 +4,10 @@
 
 Paper: https://arxiv.org/abs/2505.02391
 
-Result: not run yet.
+Result: it does not show. Mean of the last 10 eval/held_out/accuracy after 400 train steps, median of 5 seeds
+(worst): 0.4197 (0.3357), 'eight each' 0.461 (0.2267). Claimed, and got (95 % interval over seeds): above
+'eight each', got -0.02778 (-0.07022 to 0.059), the run fails it. 603 CPU-s on 2 cores of a CPU;
+`rlx reproduce curriculum/gvm_arithmetic`.
 
 On sums of one difficulty (operands of 1 to 30) it did not show: 0.702 (0.451) beside
 0.733 (0.433) with eight each, median and worst of five seeds.
