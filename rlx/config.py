@@ -237,10 +237,8 @@ def _parse(said: str, text: str, old):
       return text
     if kind is bool:
       return {'true': True, '1': True, 'false': False, '0': False}[text.lower()]
-    value = ast.literal_eval(text)
-    if kind is float and type(value) is int:
-      return float(value)
-    if type(value) is kind:
+    value = float(text) if kind is float else ast.literal_eval(text)
+    if type(value) is kind and value == value:  # NaN is no setting; infinity is a bound that never holds
       return value
   except (ValueError, SyntaxError, KeyError):
     pass

@@ -8,7 +8,6 @@ steps a dispatch, and `jax.vmap` makes a population of runs.
 from collections.abc import Callable
 import dataclasses
 import functools
-import math
 from typing import Any
 
 import jax
@@ -265,26 +264,10 @@ def _minibatch_rows(key, batch, epochs: int, minibatches: int, together: int) ->
     raise ValueError(
         f'minibatches={minibatches} does not divide the {_count(num_units, together)} of the batch'
     )
-  units = jax.vmap(lambda k: permutation(k, num_units))(jax.random.split(key, epochs))
+  permute = lambda k: jax.random.permutation(k, num_units)
+  units = jax.vmap(permute)(jax.random.split(key, epochs))
   rows = units[..., None] * together + jnp.arange(together)[None, None]
   return rows.reshape(epochs * minibatches, -1)
-
-
-def permutation(key: jax.Array, num: int) -> jax.Array:
-  """[num] int32: 0 to num - 1 in random order, as `jax.random.permutation`, in half its time or less.
-
-  That function sorts keys and places beside them; here the place is in the low bits of its key, and one array
-  is sorted, which XLA does several times as fast on a CPU. Keys that are equal above those bits keep their
-  order, so there are as many rounds as it takes to draw 3 log2(num) bits for each place, as there.
-  """
-  places = jnp.arange(num, dtype=jnp.uint32)
-  place_bits = max((num - 1).bit_length(), 1)
-  rounds = max(math.ceil(3 * math.log2(num) / (32 - place_bits)), 1)
-  order = places
-  for round_key in jax.random.split(key, rounds):
-    keyed = jax.random.bits(round_key, (num,)) >> place_bits << place_bits | places
-    order = order[jax.lax.sort(keyed, is_stable=False) & (2**place_bits - 1)]
-  return order.astype(jnp.int32)
 
 
 def _units(num_rows: int, together: int) -> int:

@@ -29,6 +29,7 @@ def changed(*overrides):
         ('algorithm.clip_hig=1', "did you mean 'algorithm.clip_high'?"),
         ('algoritm.clip_high=1', "did you mean 'algorithm.clip_high'?"),
         ('algorithm.clip_high=abc', 'needs float, like the 0.2'),
+        ('algorithm.clip_high=nan', 'needs float, like the 0.2'),
         ('seed=1.5', 'needs int'),
         ('stages=3', 'needs tuple'),
         ('algorithm=3', 'is a section; set one of its values: clip_high'),
@@ -48,6 +49,7 @@ def test_overrides_keep_types():
   assert config.algorithm.clip_high == 1.0 and isinstance(config.algorithm.clip_high, float)
   assert config.models.policy.tied is False and config.stages == ('main',)
   assert config.sft.task.operators == '+-', 'the stages share one task'
+  assert changed('optimizer.clip_norm=inf').optimizer.clip_norm == float('inf')
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from rlx import optimizers
 from rlx.split import SplitStep
-from rlx.step import make_train_step, permutation, repeat
+from rlx.step import make_train_step, repeat
 from rlx.types import Algorithm, State
 
 ROW = next(row for row in table.ROWS if row.name == 'grpo')
@@ -210,21 +210,6 @@ def test_each_epoch_sees_every_row_once():
   np.testing.assert_array_equal(np.sort(first), np.arange(12))
   np.testing.assert_array_equal(np.sort(second), np.arange(12))
   assert (first != second).any()
-
-
-@pytest.mark.parametrize('num', [1, 2, 3, 512, 1000, 40_000])
-def test_a_permutation_has_every_row_once(num):
-  drawn = np.asarray(jax.jit(permutation, static_argnums=1)(jax.random.key(0), num))
-  assert drawn.dtype == np.int32 and (np.sort(drawn) == np.arange(num)).all()
-  assert num < 512 or not (drawn == np.arange(num)).mean() > 0.02
-
-
-def test_all_orders_are_as_likely():
-  """Of 4 rows there are 24 orders; of 24,000 draws each has 1,000 (standard deviation 31)."""
-  draw = jax.jit(jax.vmap(lambda key: permutation(key, 4)))
-  orders = np.asarray(draw(jax.random.split(jax.random.key(1), 24_000)))
-  _, counts = np.unique(orders, axis=0, return_counts=True)
-  assert len(counts) == 24 and counts.min() > 850 and counts.max() < 1150
 
 
 def test_a_nan_is_skipped_and_counted():

@@ -24,8 +24,9 @@ from rlx import step
 from rlx.run import states
 from rlx.run.build import build
 
-PPO_STEPS, SAC_STEPS = 400, 500  # train steps a measurement
+SAC_STEPS = 500  # train steps a measurement
 PPO = dict(num_envs=8, num_steps=128, num_epochs=4, num_minibatches=4)
+PPO_ROWS = PPO['num_envs'] * PPO['num_steps']
 SAC = dict(num_envs=1, buffer_size=16_384, fill_buffer=1024, batch_size=128)
 HIDDEN = (64, 64)
 
@@ -33,14 +34,19 @@ HIDDEN = (64, 64)
 def main() -> None:
   arguments = _parser().parse_args()
   for name, make_rlx, make_rejax, env_steps in (
-      ('PPO, CartPole', rlx_ppo, rejax_ppo, PPO_STEPS * PPO['num_envs'] * PPO['num_steps']),
-      ('SAC, Pendulum', rlx_sac, rejax_sac, SAC_STEPS * SAC['num_envs']),
+      ('PPO, CartPole', rlx_ppo, rejax_ppo, lambda seeds: ppo_steps(seeds) * PPO_ROWS),
+      ('SAC, Pendulum', rlx_sac, rejax_sac, lambda seeds: SAC_STEPS * SAC['num_envs']),
   ):
     for seeds in arguments.seeds:
       sides = {
           'rlx': make_rlx(seeds), 'rlx bare': make_rlx(seeds, metrics=False), 'rejax': make_rejax(seeds),
       }
-      show(name, seeds, env_steps * seeds, interleaved(sides, arguments.rounds))
+      show(name, seeds, env_steps(seeds) * seeds, interleaved(sides, arguments.rounds))
+
+
+def ppo_steps(seeds: int) -> int:
+  """Train steps a measurement, which take two seconds or more."""
+  return max(400 // seeds, 50)
 
 
 def interleaved(sides, rounds: int) -> dict[str, list[tuple[float, float]]]:
@@ -80,7 +86,7 @@ def rlx_ppo(seeds: int, metrics: bool = True):
   config = configs.load('control/ppo_cartpole').unlock()
   config.rollout.update(num_envs=PPO['num_envs'], num_steps=PPO['num_steps'])
   config.updates.update(epochs=PPO['num_epochs'], minibatches=PPO['num_minibatches'])
-  return _rlx(config, seeds, PPO_STEPS, metrics)
+  return _rlx(config, seeds, ppo_steps(seeds), metrics)
 
 
 def rlx_sac(seeds: int, metrics: bool = True):
@@ -114,7 +120,7 @@ def rejax_ppo(seeds: int):
           env='CartPole-v1', agent_kwargs={'hidden_layer_sizes': HIDDEN, 'activation': 'tanh'}, gamma=0.99,
           learning_rate=1e-3, max_grad_norm=0.5, **PPO,
       ),
-      seeds, PPO_STEPS,
+      seeds, ppo_steps(seeds),
   )
 
 

@@ -153,5 +153,5 @@ def test_a_random_target_is_no_slower_than_a_fixed_one():
   after 38.5 (worst 49). That it is faster is within what six seeds can tell."""
   fixed, _ = first_arrivals((32,), 1.0, 0.0, 3e-3, 100)
   random, _ = first_arrivals((32,), 1.0, 0.3, 3e-3, 100)
-  assert np.nanmedian(random) <= np.nanmedian(fixed)
+  assert np.median(random) <= np.median(np.nan_to_num(fixed, nan=np.inf))  # NaN: not within the steps
   assert not np.isnan(random).any()
