@@ -9,8 +9,8 @@ Result: it shows. Mean of the last 10 eval/held_out/accuracy after 400 train ste
 got 0.03956 (0.0007767 to 0.07022). 296 CPU-s on 2 cores of a CPU;
 `rlx reproduce curriculum/mopps_arithmetic`.
 
-Of the problems a quarter can be learnt from; `make_uneven` says how. On sums that are all of one difficulty
-(operands of 1 to 30) it did not show: 0.6013 (worst of five seeds 0.2467) beside 0.623 (0.2647) at random.
+How uneven the problems are, `make_uneven` says. On sums of one difficulty (operands of 1 to 30) it did not
+show: 0.6013 (worst of five seeds 0.2467) beside 0.623 (0.2647) at random.
 """
 
 from ml_collections import ConfigDict
@@ -43,7 +43,11 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def make_uneven(config: ConfigDict) -> None:
-  """Of eight problems SFT teaches three, three are out of reach; those like the other two are held out."""
+  """Of eight problems three have operands of one digit, three of one digit more; two are like those held out.
+
+  Seen in the small setting, three seeds of problems at random: those of one digit are right at 48 to 75 %
+  after SFT and at 36 to 60 % in the end; of those with a digit more never above 1 % was right.
+  """
   digits = len(str(config.task.max_operand))
   within = config.task.to_dict()
   known = {**within, 'min_operand': 0, 'max_operand': 9}

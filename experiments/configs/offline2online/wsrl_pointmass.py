@@ -108,7 +108,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'writers': ('tensorboard',),
       'stuck_seconds': 900.0,  # until it is said where a step hangs
   }
-  if arg.small:  # five seeds of the above take more than two hours, nearly all of it CQL's
+  if arg.small:  # of the above, 2,000 of the 5,000 updates of CQL took 16 CPU-minutes for five seeds
     config.models.critic.num = 4
     config.offline.rollout.batch_size = 64
     config.offline.algorithm.num_actions = 4

@@ -5,6 +5,9 @@
 Paper: https://arxiv.org/abs/2509.15194
 
 Result: not run yet.
+
+Tried in the small setting for 100 steps: of three seeds, right in 67, 48 and 90 % after SFT, two fell to 18
+and 0 % within 30 steps, and the third from 55 to 0 % at the end.
 """
 
 from ml_collections import ConfigDict
@@ -15,7 +18,8 @@ from rlx.experiments.configs.credit import tempo_fork
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = tempo_fork.get_config(arg, before=4, after=0)  # nothing stands behind the answer
-  config.sft.task.right_share = 0.5  # there are no labels: what most answer has to be right
+  config.sft.task.right_share = 0.5  # there are no labels: what most answer has to be right,
+  config.sft.stop.at_least = 0.5  # for most problems
   config.reward = {
       'name': 'diversity.evol',
       'answer_tokens': 1,

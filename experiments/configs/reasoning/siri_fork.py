@@ -22,6 +22,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
   smoke = parse_arg(arg, smoke=False, small=False).smoke
   config = tempo_fork.get_config(arg, before=0, after=10)
+  config.sft.task.right_share, config.sft.stop.at_least = 0.5, 0.5  # a solver, with something left to learn
   rows = config.rollout.batch_size
   config.rollout = {
       'name': 'curriculum',
