@@ -158,10 +158,50 @@ def sum_over_tensor(function: Callable[[Any], jax.Array], arrays: Any, *, axis: 
     axis: of each of them, which `tensor` divides.
   """
   local = lambda arrays: jax.lax.psum(function(arrays), 'tensor')
-  spec = PartitionSpec(*[None] * axis, 'tensor')
+  return _over_tensor(local, (PartitionSpec(*[None] * axis, 'tensor'),), PartitionSpec())(arrays)
+
+
+def own_columns(x: jax.Array) -> jax.Array:
+  """[B, T, ...], whole on every device of `tensor`, of which each of the n devices keeps T / n columns.
+
+  For what only has to be kept: between two blocks of a decoder `tensor` would hold the stream n times. A last
+  part that is shorter is filled up with zeros.
+  Source: Korthikanti et al., 2022, https://arxiv.org/abs/2205.05198, section 4.2.2.
+  """
+  missing = -x.shape[1] % tensor_shards()
+  return _own_columns(jnp.pad(x, ((0, 0), (0, missing)) + ((0, 0),) * (x.ndim - 2)))
+
+
+def whole_columns(x: jax.Array, length: int) -> jax.Array:
+  """What `own_columns` made of [B, length, ...], whole again on every device."""
+  return _whole_columns(x)[:, :length]
+
+
+@jax.custom_vjp
+def _own_columns(x):
+  def own(x):
+    size = x.shape[1] // jax.lax.axis_size('tensor')
+    return jax.lax.dynamic_slice_in_dim(x, jax.lax.axis_index('tensor') * size, size, axis=1)
+
+  return _over_tensor(own, PartitionSpec(), PartitionSpec(None, 'tensor'))(x)
+
+
+@jax.custom_vjp
+def _whole_columns(x):
+  gather = lambda x: jax.lax.all_gather(x, 'tensor', axis=1, tiled=True)
+  return _over_tensor(gather, PartitionSpec(None, 'tensor'), PartitionSpec())(x)
+
+
+# The gradient of a whole array is whole on every device, too: it is cut and gathered, and never summed.
+_own_columns.defvjp(lambda x: (_own_columns(x), None), lambda _, gradient: (_whole_columns(gradient),))
+_whole_columns.defvjp(lambda x: (_whole_columns(x), None), lambda _, gradient: (_own_columns(gradient),))
+
+
+def _over_tensor(function, in_specs, out_specs):
+  """What each device of `tensor` does; other axes are left as they are."""
   return jax.shard_map(
-      local, in_specs=(spec,), out_specs=PartitionSpec(), axis_names={'tensor'}, check_vma=False
-  )(arrays)
+      function, in_specs=in_specs, out_specs=out_specs, axis_names={'tensor'}, check_vma=False
+  )
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=('part',), meta_fields=('spec',))
@@ -200,8 +240,7 @@ def _gathered(shard: Shard, dtype: Any) -> jax.Array:
     return gather(shard.part)
   # The compiler would first make whole over `tensor` what it is told to gather over `fsdp`.
   spec = PartitionSpec(*[None] * (shard.part.ndim - len(tensor)), *tensor)
-  own = jax.shard_map(gather, in_specs=spec, out_specs=spec, axis_names={'tensor'}, check_vma=False)
-  return own(shard.part)
+  return _over_tensor(gather, spec, spec)(shard.part)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))

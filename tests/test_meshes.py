@@ -35,6 +35,7 @@ LLAMA = LanguageModel(TransformerConfig(
     vocab_size=128, num_layers=2, width=64, num_heads=8, num_kv_heads=8, head_size=8, mlp_size=192,
     context_length=48, tied=False,
 ))
+ANEW = LLAMA.replace(remat=True)  # blocks are computed anew for the gradient
 QWEN_MOE = LLAMA.replace(num_experts=4, experts_per_token=2, mlp_size=64, qkv_bias=True)
 ENDLESS = Decoding(
     max_tokens=12, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(), pad_id=0
@@ -116,7 +117,8 @@ FAST = {('sample in slots', (2, 2, 2)), ('learn', (2, 2, 2))}
 CASES = [
     pytest.param(name, model, sizes, id=f'{name}-{label}-{sizes}',
                  marks=[] if (name, sizes) in FAST and label == 'llama' else [pytest.mark.slow])
-    for name in PROGRAMS for label, model in (('llama', LLAMA), ('moe', QWEN_MOE)) for sizes in MESHES
+    for name in PROGRAMS for label, model in (('llama', LLAMA), ('moe', QWEN_MOE), ('anew', ANEW))
+    for sizes in MESHES if model is not ANEW or name.startswith('learn')
 ]
 
 
@@ -142,7 +144,9 @@ def arithmetic(name, model, sizes):
   FSDP: weights once for sampling; for learning once forward and once for the gradient (and once more packed,
   where rows are read again for the gradient), and the gradient's sum once, for each part of the rows that
   goes through the model. Replicas: the gradient's sum, which is a scatter and a gather. Tensor: two
-  activations a layer and direction, one behind the embedding and one before the output matrix.
+  activations a layer and direction, one behind the embedding and one before the output matrix. Where blocks
+  are computed anew, one activation a layer more, and the stream between blocks, which is gathered for each
+  pass (half of what a sum is sent).
   """
   data, fsdp, tensor = sizes
   split, whole = weight_bytes(model, 'fsdp')
@@ -156,7 +160,10 @@ def arithmetic(name, model, sizes):
   if learns:
     tokens = parts * PACKING.columns * data * fsdp if parts > 1 else ROWS * (PROMPT + ENDLESS.max_tokens)
   passes = {'learn': 2, 'learn packed': 3}.get(name, 1)
-  layers = 2 * model.shape.num_layers * passes + 1 + learns
+  depth = model.shape.num_layers
+  layers = 2 * depth * passes + 1 + learns
+  if learns and model.shape.remat:
+    layers += depth + (passes * (depth + 1) + depth) / 2
   sent['tensor'] = 2 * (tensor - 1) / tensor * tokens * row_bytes * layers
   return sent
 
@@ -185,6 +192,43 @@ def test_no_activation_leaves_its_rows(name, model, sizes):
       if axes_of(x, sizes) & set(sharding.ROWS) and not x.op_name.rstrip(')').endswith(of_weights)
   ]
   assert sum(x.num_bytes for x in other) < 4 * ROWS * (PROMPT + ENDLESS.max_tokens)
+
+
+LONG = LLAMA.replace(remat=True, context_length=1024, attention='auto')
+
+
+def gradient_of(model, length, sizes):
+  """`(the compiled gradient, its parameters, its rows)` of 4 rows on a mesh."""
+  def loss(params, tokens):
+    hidden, _ = sharding.over_rows(model.forward, params, tokens, axes=AXES, dtype=model.shape.dtype)
+    return jnp.mean(jnp.sin(hidden))
+
+  mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+  params = jax.jit(model.init)(jax.random.key(0))
+  tokens = jnp.arange(4 * length, dtype=jnp.int32).reshape(4, length) % model.vocab_size
+  placed = (
+      jax.device_put(params, sharding.shardings(params, mesh, AXES)),
+      jax.device_put(tokens, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(sharding.ROWS))),
+  )
+  with jax.set_mesh(mesh):
+    return jax.jit(jax.grad(loss)).lower(*placed).compile(), *placed
+
+
+def test_of_the_stream_between_blocks_a_device_keeps_its_columns():
+  """Blocks that are computed anew keep what enters them, and `tensor` keeps it once."""
+  deep, shallow = (gradient_of(LONG.replace(num_layers=n), 1024, (2, 1, 4)) for n in (6, 2))
+  kept = [compiled.memory_analysis().temp_size_in_bytes for compiled, *_ in (deep, shallow)]
+  weights = 4 * sum(leaf.size for leaf in jax.tree.leaves(deep[1]['layers'])) / 6 / 4  # copied once
+  a_layer = (kept[0] - kept[1]) / 4
+  assert a_layer <= 1.25 * 2 * 4 * 1024 * 64 / 4 + weights  # 2 rows of width 64, float32, by four devices
+
+
+@pytest.mark.parametrize('length', [32, 29])
+def test_columns_that_are_kept_apart_change_no_gradient(length):
+  alone, *arguments = gradient_of(LONG, length, (1, 1, 1))
+  shared, *placed = gradient_of(LONG, length, (2, 1, 4))
+  close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
+  jax.tree.map(close, shared(*placed), alone(*arguments))
 
 
 @pytest.mark.slow

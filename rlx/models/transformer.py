@@ -185,8 +185,11 @@ def forward(
     zeros = jnp.zeros((num_rows, length), jnp.int32)
     places = Places(jnp.broadcast_to(jnp.arange(length), (num_rows, length)), zeros, zeros, zeros)
 
+  in_parts = config.remat and sharding.tensor_shards() > 1  # what is kept of the stream before each block
+
   def layer(x, inputs):
     weights, reach, turns = inputs
+    x = sharding.whole_columns(x, length) if in_parts else x
     if config.remat:  # once for the block that is computed anew and for its gradient
       weights = sharding.whole(weights, config.dtype)
 
@@ -197,11 +200,14 @@ def forward(
       )
       return context, KV(key, value)
 
-    return blocks.block(weights, config, x, places.positions, turns, attend)
+    x, kv = blocks.block(weights, config, x, places.positions, turns, attend)
+    return (sharding.own_columns(x) if in_parts else x), kv
 
   layer = jax.checkpoint(layer, policy=None if config.remat else _is_dear, prevent_cse=config.remat)
   x = _embed(params, config, tokens, places.positions)
+  x = sharding.own_columns(x) if in_parts else x
   x, kv = jax.lax.scan(layer, x, (params['layers'], *blocks.layer_pattern(config)))
+  x = sharding.whole_columns(x, length) if in_parts else x
   return _last_norm(params, config, x), kv
 
 
