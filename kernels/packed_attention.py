@@ -5,8 +5,8 @@ prompt is computed once: every completion sees the prompt and itself, and no oth
 such segments, and padding, whose start is beyond itself, sees nothing.
 
 `blockwise` never holds the scores of more than a block of queries and a block of keys, forward or backward,
-and passes over pairs of blocks that do not see each other. `packed_attention_reference.py` says the same with
-a mask.
+and passes over pairs of blocks that do not see each other. `splash` is JAX's own kernel for TPUs, where they
+never leave the chip. `packed_attention_reference.py` says the same with a mask.
 """
 
 import functools
@@ -20,7 +20,9 @@ from rlx.kernels import loops, switch
 from rlx.kernels.decode_attention_reference import grouped_heads, softcapped
 from rlx.kernels.packed_attention_reference import Sight, attend_packed_reference
 
-BLOCK = 128  # queries, and keys, whose scores exist at one time
+# Queries, and keys, whose scores exist at one time. On a CPU few stay in its caches and leave more out; else
+# what a turn of the loop costs, and what it carries to the next, is paid less often.
+BLOCK = {'cpu': 128, 'gpu': 512, 'tpu': 512}
 _MASKED = -1e30
 
 
@@ -30,7 +32,7 @@ def packed_attention(
     values: jax.Array,
     *,
     starts: jax.Array,
-    shared_ends: jax.Array,
+    shared_ends: jax.Array | None,
     own_starts: jax.Array,
     scale: float,
     softcap: float,
@@ -46,14 +48,15 @@ def packed_attention(
     keys: [B, T, Kv, H] in the dtype of the queries; Kv divides K, and consecutive heads share.
     values: [B, T, Kv, H], likewise.
     starts: [B, T] int32, the first column that a query sees; beyond its own for padding.
-    shared_ends: [B, T] int32, the column behind the part that its sequence shares with others.
+    shared_ends: [B, T] int32, the column behind the part that its sequence shares with others. None where no
+      sequence shares anything, which some kernels need to know while tracing.
     own_starts: [B, T] int32, the first column of the part that it does not; `starts` where nothing is shared.
     scale: by which the queries are multiplied, in their dtype.
     softcap: scores become cap * tanh(scores / cap); 0 is off.
     window: in tokens, [] int32 or a number; one not below the context means everything.
     positions: [B, T] int32, where each token stands in its sequence.
-    implementation: 'reference', 'blockwise', 'cudnn' or 'tokamax'; 'auto' is 'blockwise', as the last two
-      have not been measured against it on a GPU.
+    implementation: 'reference', 'blockwise', 'cudnn', 'tokamax' or 'splash'; 'auto' is 'blockwise', as the
+      last three have not been measured against it on their devices.
   Returns:
     [B, T, K, H] in the dtype of the queries; zeros where a query sees nothing. Differentiable in query, keys
     and values.
@@ -62,11 +65,12 @@ def packed_attention(
   """
   chex.assert_rank([query, keys, values, positions], [4, 4, 4, 2])
   chex.assert_equal_shape([keys, values])
-  chex.assert_equal_shape([positions, starts, shared_ends, own_starts])
+  chex.assert_equal_shape(jax.tree.leaves([positions, starts, shared_ends, own_starts]))
   chex.assert_equal_shape_prefix([query, keys, positions], 2)
   if query.shape[2] % keys.shape[2]:
     raise ValueError(f'{keys.shape[2]} kv heads do not divide {query.shape[2]} query heads')
-  name = switch.choose('packed_attention', implementation, _reasons(query, softcap))
+  reasons = _reasons(query, softcap, window, shared_ends)
+  name = switch.choose('packed_attention', implementation, reasons)
   columns = jnp.broadcast_to(jnp.arange(query.shape[1], dtype=jnp.int32)[None], positions.shape)
   sight = Sight(columns, positions, starts, shared_ends, own_starts)
   if name in ('cudnn', 'tokamax'):
@@ -74,17 +78,26 @@ def packed_attention(
   query = query * jnp.asarray(scale, query.dtype)
   if name == 'reference':
     return attend_packed_reference(query, keys, values, sight, window, softcap=softcap)
-  return attend_packed_blockwise(query, keys, values, sight, window, softcap=softcap, block=BLOCK)
+  if name == 'splash':
+    from rlx.kernels.packed_attention_splash import attend_packed_splash  # Pallas is not imported in vain
+
+    return attend_packed_splash(query, keys, values, sight, softcap=softcap)
+  block = BLOCK[switch.device().platform]
+  return attend_packed_blockwise(query, keys, values, sight, window, softcap=softcap, block=block)
 
 
-def _reasons(query, softcap):
+def _reasons(query, softcap, window, shared_ends):
   """Why each implementation cannot do this here; '' where it can. In the order of 'auto'."""
   capped = f'it has no softcap ({softcap})' if softcap else ''
   odd = f'{query.shape[1]} columns; with a mask it takes an even number' if query.shape[1] % 2 else ''
+  shared = '' if shared_ends is None else 'sequences may share a beginning (score.share_prompts)'
+  traced = isinstance(window, jax.core.Tracer)
+  near = 'a window hides columns from it' if traced or window < query.shape[1] else ''
   return {
       'blockwise': lambda: '',
       'cudnn': lambda: switch.no_cudnn(query) or capped or odd,
       'tokamax': lambda: switch.no_package('tokamax'),
+      'splash': lambda: switch.no_tpu() or shared or near,
       'reference': lambda: '',
   }
 
@@ -134,11 +147,17 @@ def attend_packed_blockwise(
     return jnp.moveaxis(x, 2, -2) if x.ndim > 3 else x
 
   # Columns of the padding begin beyond the row: they see nothing, and nothing sees them.
-  sight = Sight(*(blocks(x, fill) for x, fill in zip(sight, (-1, 0, length, 0, length), strict=True)))
+  sight = jax.tree.map(blocks, sight, _padding(sight, length))
   grouped = blocks(grouped_heads(query, keys.shape[2]))  # [T / block, B, Kv, J, block, H]
   out = _blockwise(softcap, grouped, blocks(keys), blocks(values), sight, jnp.asarray(window, jnp.int32))
   out = jnp.moveaxis(jnp.moveaxis(out, -2, 2), 0, 1)  # [B, T / block, block, Kv, J, H]
   return out.reshape(num_rows, length + padding, *query.shape[2:])[:, :length]
+
+
+def _padding(sight, length):
+  """What columns behind the row are given for each field, where there is one."""
+  fills = Sight(columns=-1, positions=0, starts=length, shared_ends=0, own_starts=length)
+  return fills if sight.shared_ends is not None else fills._replace(shared_ends=None)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

@@ -16,16 +16,18 @@ class Sight(NamedTuple):
   columns: jax.Array  # where it stands in its row
   positions: jax.Array  # where it stands in its sequence
   starts: jax.Array  # the first column of what its sequence shares with others
-  shared_ends: jax.Array  # the column behind that
+  shared_ends: jax.Array | None  # the column behind that; None where no sequence shares anything
   own_starts: jax.Array  # the first column of its own
 
   def sees(self, columns: jax.Array, positions: jax.Array, window: int | jax.Array) -> jax.Array:
     """[..., Tq, Tk] bool, of keys at `columns` and `positions` [..., Tk]."""
-    own = Sight(*(x[..., :, None] for x in self))
+    own = jax.tree.map(lambda x: x[..., :, None], self)
     columns, distance = columns[..., None, :], own.positions - positions[..., None, :]
-    shared = (columns >= own.starts) & (columns < own.shared_ends)
+    sequence = columns >= own.own_starts
+    if own.shared_ends is not None:
+      sequence |= (columns >= own.starts) & (columns < own.shared_ends)
     near = (distance >= 0) & (distance < window)
-    return (columns <= own.columns) & (shared | (columns >= own.own_starts)) & near
+    return (columns <= own.columns) & sequence & near
 
 
 def attend_packed_reference(

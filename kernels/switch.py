@@ -72,6 +72,12 @@ def device() -> Device:
   return Device(there.platform, there.device_kind, numbers)
 
 
+def no_tpu() -> str:
+  """Why this is not a TPU, or ''."""
+  platform = device().platform
+  return '' if platform == 'tpu' else f'it needs a TPU; this is {platform}'
+
+
 def no_gpu(capability: tuple[int, int]) -> str:
   """Why this is not an NVIDIA GPU of at least that compute capability, or ''."""
   found = device()

@@ -92,6 +92,9 @@ def lay_out(batch: Batch, packing: Packing) -> Layout:
   num_cells = num_packed * packing.columns
   cells = jnp.where(columns < lengths[:, None], packed[:, None] * packing.columns + here, num_cells)
   shared_end = prompt_start + prompt_lengths
+  own_starts = prompt_start[:, None]
+  if packing.share_prompts:
+    own_starts = jnp.where(behind < 0, own_starts, own_start[:, None])
   source = jnp.where(behind == 0, shared_end[:, None] - 1, here - 1)
 
   def spread(array, empty):
@@ -105,8 +108,8 @@ def lay_out(batch: Batch, packing: Packing) -> Layout:
       places=Places(
           positions=spread(columns, 0),
           starts=spread(prompt_start, 0),
-          shared_ends=spread(shared_end, 0),
-          own_starts=spread(jnp.where(behind < 0, prompt_start[:, None], own_start[:, None]), 0),
+          shared_ends=spread(shared_end, 0) if packing.share_prompts else None,
+          own_starts=spread(own_starts, 0),
       ),
       sources=spread(jnp.maximum(source, 0), 0),
       action_index=spread(jnp.where(batch['action_mask'], behind, -1), -1),

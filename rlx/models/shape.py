@@ -57,8 +57,9 @@ class TransformerConfig:
     param_dtype: of the parameters.
     remat: recompute each block in the backward pass instead of keeping its activations.
     attention: how attention within rows is computed: 'reference' (all scores at once), 'blockwise', 'cudnn',
-      'tokamax', or 'auto' (`kernels/packed_attention.py`).
-    decode_attention: how that of the newest tokens is: the same, or 'mosaic' (`kernels/decode_attention.py`).
+      'tokamax', 'splash' or 'auto' (`kernels/packed_attention.py`).
+    decode_attention: how that of the newest tokens is: the same, or 'mosaic' in place of 'splash'
+      (`kernels/decode_attention.py`).
       'auto' is 'reference' where samples of a prompt share its keys: these are then read once a group.
   """
 
@@ -112,7 +113,7 @@ class TransformerConfig:
         'positions': ('rope', 'learned'),
         'activation': _ACTIVATIONS,
         'rope_scaling': rope.SCALINGS,
-        'attention': _KERNELS,
+        'attention': (*_KERNELS, 'splash'),
         'decode_attention': (*_KERNELS, 'mosaic'),
     }
     for field, allowed in choices.items():

@@ -125,12 +125,12 @@ class Places(NamedTuple):
   """Where the tokens of packed rows belong; several sequences stand in a row, and may share a beginning.
 
   A token sees columns up to its own, from `starts` up to `shared_ends` and from `own_starts` on. All are
-  [B, T] int32.
+  [B, T] int32; without `shared_ends` no sequence shares anything, and it sees those from `own_starts` on.
   """
 
   positions: jax.Array  # within its sequence
   starts: jax.Array  # first column of the sequence's beginning
-  shared_ends: jax.Array  # column behind that beginning
+  shared_ends: jax.Array | None  # column behind that beginning
   own_starts: jax.Array  # first column of what is the sequence's own
 
 
@@ -183,7 +183,8 @@ def forward(
   if places is None:
     _check_length(config, length)
     zeros = jnp.zeros((num_rows, length), jnp.int32)
-    places = Places(jnp.broadcast_to(jnp.arange(length), (num_rows, length)), zeros, zeros, zeros)
+    positions = jnp.broadcast_to(jnp.arange(length), (num_rows, length))
+    places = Places(positions, starts=zeros, shared_ends=None, own_starts=zeros)
 
   in_parts = config.remat and sharding.tensor_shards() > 1  # what is kept of the stream before each block
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 import dataclasses
 import functools
+import itertools
 import math
 import re
 
@@ -265,11 +266,13 @@ def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
       if head := _COMPUTATION.match(line):
         current = computations.setdefault(head[2], [])
         entry = head[2] if head[1] else entry
-    elif line.startswith('}'):
+    elif line == '}':
       current = None
     elif found := _HEAD.match(line):
-      current.append(_instruction(found[1], found[2]))
-  return computations, entry
+      current.append([found[1], found[2]])
+    elif current:  # what a TPU's kernel says of itself goes over several lines
+      current[-1][1] += line
+  return {name: list(itertools.starmap(_instruction, lines)) for name, lines in computations.items()}, entry
 
 
 def _instruction(name: str, text: str) -> Instruction:

@@ -147,6 +147,28 @@ def test_packed_attention_compiles_with_its_gradient(place, name):
   compiled(jax.grad(loss, argnums=(0, 1, 2)), place, mesh_of(place, 1, 1, 1), query, keys, values, places)
 
 
+@pytest.mark.parametrize('sizes', [(1, 1, 1), (1, 1, 2), (1, 2, 2), (2, 2, 1)], ids=str)
+@pytest.mark.parametrize('size', [64, 128])
+def test_splash_compiles_with_its_gradient(sizes, size):
+  """On devices that have their own rows and heads; scores stay on the chip."""
+  mesh, columns = mesh_of('v5e:2x2', *sizes), 1000
+  shape = lambda *sizes, dtype=jnp.bfloat16: jax.ShapeDtypeStruct(sizes, dtype)
+
+  def loss(query, keys, values, places):
+    out = packed_attention.packed_attention(
+        query, keys, values, starts=places, shared_ends=None, own_starts=places, positions=places, **HOW,
+        implementation='splash',
+    )
+    return out.astype(jnp.float32).sum()
+
+  heads = shape(4, columns, 8, size), shape(4, columns, 2, size), shape(4, columns, 2, size)
+  places = shape(4, columns, dtype=jnp.int32)
+  program = compiled(jax.grad(loss, argnums=(0, 1, 2)), 'v5e:2x2', mesh, *heads, places)
+  assert program.as_text().count('custom_call_target="tpu_custom_call"') >= 3  # forward, keys, queries
+  rows, num_heads = 4 // (sizes[0] * sizes[1]), 8 // sizes[2]
+  assert program.memory_analysis().temp_size_in_bytes < 4 * rows * num_heads * columns**2
+
+
 @everywhere
 def test_scores_and_draws_compile(place):
   mesh = mesh_of(place, 1, 1, 1)

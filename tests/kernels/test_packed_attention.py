@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx import sharding
 from rlx.kernels import packed_attention as module
 from rlx.kernels import switch
 from rlx.kernels.packed_attention import attend_packed_blockwise, packed_attention
 from rlx.kernels.packed_attention_reference import Sight, attend_packed_reference
+from rlx.kernels.packed_attention_splash import attend_packed_splash
 from tests.cases import cases
 
 EVERYTHING = 10**6
@@ -41,6 +43,11 @@ def sight(length, *rows):
 def fields(own):
   """What a caller of `packed_attention` says; it counts the columns itself."""
   return {name: x for name, x in own._asdict().items() if name != 'columns'}
+
+
+def unshared(own):
+  """The same for rows of which it is known that nothing is shared."""
+  return own._replace(shared_ends=None, own_starts=own.starts)
 
 
 def vectors(length, rows=2, heads=4, kv_heads=2, size=8, dtype=jnp.float32):
@@ -110,6 +117,43 @@ def test_blockwise_is_the_reference(name):
   assert_same(ours, theirs, tolerance)
 
 
+SPLASH = {
+    'plain': ({}, 37, (ALONE, [(30, ())]), 0.0),
+    'softcap_two_blocks': ({'kv_heads': 1}, 260, ([(200, ()), (40, ())], [(259, ())]), 1.5),
+    'own_heads_bfloat16': ({'kv_heads': 4, 'dtype': jnp.bfloat16}, 128, (ALONE, []), 0.0),
+}
+
+
+@pytest.mark.parametrize('name', cases(SPLASH, at_once=('plain',)))
+def test_splash_is_the_reference_when_interpreted(name):
+  changes, length, rows, softcap = SPLASH[name]
+  args, own = vectors(length, size=128, **changes), unshared(sight(length, *rows))
+  ours = with_gradient(functools.partial(attend_packed_splash, softcap=softcap, interpret=True), args, own)
+  plain = functools.partial(attend_packed_reference, window=EVERYTHING, softcap=softcap)
+  assert all(x.dtype == args[0].dtype for x in jax.tree.leaves(ours))
+  assert_same(ours, with_gradient(plain, args, own), 2e-2 if args[0].dtype == jnp.bfloat16 else 1e-5)
+
+
+@pytest.mark.parametrize('way', ['reference', 'blockwise'])
+def test_it_is_the_same_when_it_is_known_that_nothing_is_shared(way):
+  args, own = vectors(37), sight(37, ALONE, [(30, ())])
+  attend = functools.partial(packed_attention, **OPTIONS, implementation=way)
+  known, unknown = (with_gradient(lambda q, k, v, own: attend(q, k, v, **fields(own)), args, x)
+                    for x in (unshared(own), own))
+  assert_same(known, unknown, 0)
+
+
+@pytest.mark.slow
+def test_on_a_mesh_devices_have_their_own_heads_and_rows():
+  """As the compiler cannot cut a kernel; what does not divide is computed by all."""
+  args, own = vectors(20, heads=8, kv_heads=4, size=128), unshared(sight(20, ALONE[:1], [(9, ())]))
+  attend = functools.partial(attend_packed_splash, softcap=0.0, interpret=True)
+  alone = with_gradient(attend, args, own)
+  for sizes in ({'data': 2, 'fsdp': 1, 'tensor': 4}, {'data': 4, 'fsdp': 1, 'tensor': 2}):
+    with jax.set_mesh(sharding.make_mesh(**sizes)):
+      assert_same(with_gradient(attend, args, own), alone, 1e-5)
+
+
 @pytest.mark.parametrize('implementation', ['reference', 'blockwise'])
 def test_padding_sees_nothing_and_has_no_gradient(implementation):
   args, own = vectors(20, rows=1), sight(20, [(4, (3, 2))])
@@ -122,7 +166,7 @@ def test_padding_sees_nothing_and_has_no_gradient(implementation):
 @pytest.mark.parametrize('implementation', ['reference', 'blockwise'])
 def test_who_sees_whom(implementation, monkeypatch):
   """The gradient of a token of the second completion reaches the prompt and itself, not the first."""
-  monkeypatch.setattr(module, 'BLOCK', 4)
+  monkeypatch.setitem(module.BLOCK, 'cpu', 4)
   query, keys, values = vectors(16, rows=1)
   own = sight(16, [(3, (4, 3)), (2, (3,))])
   attend = functools.partial(packed_attention, **fields(own), **OPTIONS, implementation=implementation)
@@ -194,7 +238,7 @@ def test_room():
     compiled = jax.jit(functools.partial(with_gradient, attend)).lower(args, own, EVERYTHING).compile()
     return compiled.memory_analysis().temp_size_in_bytes / 2**20
 
-  blockwise = functools.partial(attend_packed_blockwise, softcap=0.0, block=module.BLOCK)
+  blockwise = functools.partial(attend_packed_blockwise, softcap=0.0, block=module.BLOCK['cpu'])
   assert room(functools.partial(attend_packed_reference, softcap=0.0)) > 128
   assert room(blockwise) < 12
 
@@ -209,7 +253,10 @@ def run(implementation, length=12, dtype=jnp.bfloat16, **changes):
 
 @pytest.mark.parametrize(
     ('implementation', 'reason'),
-    [('cudnn', 'this is cpu'), ('tokamax', 'tokamax is not installed'), ('fast', 'not one of')],
+    [
+        ('cudnn', 'this is cpu'), ('tokamax', 'tokamax is not installed'), ('splash', 'this is cpu'),
+        ('fast', 'not one of'),
+    ],
 )
 def test_what_is_not_here_is_refused(implementation, reason):
   with pytest.raises(ValueError, match=reason):
@@ -248,6 +295,14 @@ def test_what_the_fused_ones_are_asked_for(monkeypatch, implementation):
   ):
     with pytest.raises(ValueError, match=reason):
       run('cudnn', **changes)
+
+
+def test_what_splash_is_asked_for(monkeypatch):
+  """Pretends that this is a TPU; what hides columns in other ways is refused."""
+  monkeypatch.setattr(switch, 'no_tpu', lambda: '')
+  for changes, reason in (({}, 'share a beginning'), ({'shared_ends': None, 'window': 4}, 'a window')):
+    with pytest.raises(ValueError, match=reason):
+      run('splash', **changes)
 
 
 def test_heads_that_cannot_be_shared_are_refused():

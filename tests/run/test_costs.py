@@ -39,6 +39,24 @@ def test_a_loop_counts_as_often_as_it_runs():
   assert list(found.loops.values()) == [10]
 
 
+def test_an_instruction_may_go_over_several_lines():
+  """As what a TPU's kernel says of itself does; what follows in the computation counts."""
+  program = """HloModule jit_f
+
+ENTRY %main (x: f32[4,8]) -> f32[4,4] {
+  %x = f32[4,8]{1,0} parameter(0)
+  %y = f32[8,4] custom-call(%x), custom_call_target="tpu_custom_call", attributes={m={
+"xprof_metadata":"{\\"block_q\\": 512
+}}, metadata={op_name="jit(f)/kernel"}
+  ROOT %z = f32[4,4]{1,0} dot(%x, %y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+  computations, entry = costs.parse(program)
+  assert [x.name for x in computations[entry]] == ['x', 'y', 'z']
+  assert computations[entry][1].op_name == 'jit(f)/kernel'
+  assert costs.read(program).flops == 2 * 4 * 8 * 4
+
+
 def test_of_branches_the_heaviest_counts():
   def branch(x, w):
     return jax.lax.cond(jnp.sum(x) > 0, lambda: x @ w @ w, lambda: x)
