@@ -5,7 +5,10 @@
 Paper: https://arxiv.org/abs/2509.25176. GRPO with DAPO's wide upper clip and no KL, as there; only the limit
 is new. In the fork task one digit is asked for, and SFT teaches to say up to ten letters behind it.
 
-Result: not run yet.
+Result: it shows in part. Mean of the last 10 eval/held_out/accuracy after 320 train steps, median of 5 seeds
+(worst): 1 (1), 'constant limit' 1 (1). Claimed, and got (95 % interval over seeds): above 'constant limit' by
+-0.02, got 0 (0 to 0); mean of the last 10 eval/held_out/response_tokens: below 'constant limit' by 1, got 0
+(0 to 0), the run fails it. 164 CPU-s on 2 cores of a CPU; `rlx reproduce reasoning/siri_fork`.
 """
 
 from ml_collections import ConfigDict
