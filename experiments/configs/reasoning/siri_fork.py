@@ -1,9 +1,11 @@
-"""SIRI on a verbose solver: a length limit that swings between 12 and 4 tokens, three cycles, three seeds.
+"""SIRI on a verbose solver: a length limit that swings between 12 and 4 tokens, three cycles.
 
     rlx --config=reasoning/siri_fork --workdir=runs/siri
 
 Paper: https://arxiv.org/abs/2509.25176. GRPO with DAPO's wide upper clip and no KL, as there; only the limit
-is new. In the fork task one digit is asked for, and SFT teaches to say up to ten letters behind it.
+is new. In the fork task one digit is asked for, and SFT teaches to say up to ten letters behind it. With
+either limit nothing is said behind the digit from the 90th step on (in one seed a letter): GRPO alone leaves
+the limit nothing to shorten here.
 
 Result: it shows in part. Mean of the last 10 eval/held_out/accuracy after 320 train steps, median of 5 seeds
 (worst): 1 (1), 'constant limit' 1 (1). Claimed, and got (95 % interval over seeds): above 'constant limit' by
