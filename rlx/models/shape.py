@@ -55,7 +55,8 @@ class TransformerConfig:
     logit_softcap: the same for the output logits; 0 is off (Gemma 2).
     dtype: of activations and matrix products ('float32' or 'bfloat16').
     param_dtype: of the parameters.
-    remat: recompute each block in the backward pass instead of keeping its activations.
+    remat: recompute each block in the backward pass instead of keeping its activations; of what enters a
+      block each device of `tensor` keeps its columns.
     attention: how attention within rows is computed: 'reference' (all scores at once), 'blockwise', 'cudnn',
       'tokamax', 'splash' or 'auto' (`kernels/packed_attention.py`).
     decode_attention: how that of the newest tokens is: the same, or 'mosaic' in place of 'splash'
