@@ -4,7 +4,10 @@ Paper: Zhou et al., 2024, https://arxiv.org/abs/2412.07762
 
     rlx --config=offline2online/wsrl_pointmass --workdir=runs/wsrl_pointmass
 
-Result: not run yet.
+Result: it shows. Mean of the last 20 eval/episodes/return after 10,000 train steps, median of 5 seeds
+(worst): -35.52 (-40.62), 'from scratch' -58.26 (-63.29). Claimed, and got (95 % interval over seeds): above
+'from scratch' by 5, got 19.07 (10.49 to 24.69). 733 CPU-s on 2 cores of a CPU;
+`rlx reproduce offline2online/wsrl_pointmass`.
 """
 
 from ml_collections import ConfigDict
