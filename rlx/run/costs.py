@@ -266,7 +266,7 @@ def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
       if head := _COMPUTATION.match(line):
         current = computations.setdefault(head[2], [])
         entry = head[2] if head[1] else entry
-    elif line == '}':
+    elif line.startswith('}') and not line.startswith('}}'):
       current = None
     elif found := _HEAD.match(line):
       current.append([found[1], found[2]])

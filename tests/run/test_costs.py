@@ -43,6 +43,10 @@ def test_an_instruction_may_go_over_several_lines():
   """As what a TPU's kernel says of itself does; what follows in the computation counts."""
   program = """HloModule jit_f
 
+%other (p: f32[4,8]) -> f32[4,8] {
+  ROOT %p = f32[4,8]{1,0} parameter(0)
+}, execution_thread="sparsecore"
+
 ENTRY %main (x: f32[4,8]) -> f32[4,4] {
   %x = f32[4,8]{1,0} parameter(0)
   %y = f32[8,4] custom-call(%x), custom_call_target="tpu_custom_call", attributes={m={
@@ -52,6 +56,7 @@ ENTRY %main (x: f32[4,8]) -> f32[4,4] {
 }
 """
   computations, entry = costs.parse(program)
+  assert list(computations) == ['other', 'main']
   assert [x.name for x in computations[entry]] == ['x', 'y', 'z']
   assert computations[entry][1].op_name == 'jit(f)/kernel'
   assert costs.read(program).flops == 2 * 4 * 8 * 4
