@@ -4,7 +4,10 @@ Paper: Wang et al., 2023, https://arxiv.org/abs/2310.17966
 
     rlx --config=offline2online/famo2o_pointmass --workdir=runs/famo2o_pointmass
 
-Result: not run yet.
+Result: it shows. Mean of the last 20 eval/episodes/return after 10,000 train steps, median of 5 seeds
+(worst): -37.79 (-42), 'one balance' -42.77 (-43.53). Claimed, and got (95 % interval over seeds): above 'one
+balance', got 5.174 (2.163 to 6.677). 254 CPU-s on 2 cores of a CPU;
+`rlx reproduce offline2online/famo2o_pointmass`.
 """
 
 from ml_collections import ConfigDict
