@@ -193,8 +193,8 @@ def _moved(x: Instruction, table: Mapping[str, Instruction], computations) -> fl
     return 2 * given(x.operands[1])
   if x.opcode == 'scatter':
     return 3 * given(x.operands[-1])
-  if x.opcode == 'custom-call':  # beside its result it may give room to work in
-    return (x.num_bytes if len(x.shapes) == 1 else _size(x.shapes[0])) + sum(map(given, x.operands))
+  if x.opcode == 'custom-call' and len(x.shapes) > 1 and 'tpu_custom_call' not in x.rest:
+    return _size(x.shapes[0]) + sum(map(given, x.operands))  # beside its result it gives room to work in
   if x.opcode != 'fusion':
     return x.num_bytes + sum(map(given, x.operands))
   inside = computations[_attribute(x, 'calls')]

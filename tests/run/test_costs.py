@@ -52,14 +52,17 @@ ENTRY %main (x: f32[4,8]) -> f32[4,4] {
   %y = f32[8,4] custom-call(%x), custom_call_target="tpu_custom_call", attributes={m={
 "xprof_metadata":"{\\"block_q\\": 512
 }}, metadata={op_name="jit(f)/kernel"}
+  %done = () custom-call(%x), custom_call_target="Unlock"
   ROOT %z = f32[4,4]{1,0} dot(%x, %y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }
 """
   computations, entry = costs.parse(program)
   assert list(computations) == ['other', 'main']
-  assert [x.name for x in computations[entry]] == ['x', 'y', 'z']
+  assert [x.name for x in computations[entry]] == ['x', 'y', 'done', 'z']
   assert computations[entry][1].op_name == 'jit(f)/kernel'
-  assert costs.read(program).flops == 2 * 4 * 8 * 4
+  found = costs.read(program)
+  assert found.flops == 2 * 4 * 8 * 4
+  assert found.num_bytes == 4 * ((32 + 32) + 32 + (32 + 32 + 16))  # kernel, what gives nothing, product
 
 
 def test_of_branches_the_heaviest_counts():
