@@ -30,7 +30,7 @@ from rlx.experiments.sweep import run_here
 DONE = 'done.json'  # of an arm that has run
 SPENT = 'cpu_seconds'  # of it, each time that it was started
 _FIGURE = {'inches': (6, 3.2), 'size': 8}
-_COLORS = 48  # of the curve that is kept: it has less than 20 KB
+_COLORS = 32  # of the curve that is kept: it has less than 40 KB
 
 
 def main(argv: list[str]) -> int:

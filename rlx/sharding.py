@@ -197,33 +197,6 @@ _own_columns.defvjp(lambda x: (_own_columns(x), None), lambda _, gradient: (_who
 _whole_columns.defvjp(lambda x: (_whole_columns(x), None), lambda _, gradient: (_own_columns(gradient),))
 
 
-def over_heads(
-    function: Callable[..., jax.Array], heads: tuple[jax.Array, ...], rows: jax.Array
-) -> jax.Array:
-  """`function(*heads, rows)`, in which each device computes its own rows and heads: for kernels that the
-  compiler cannot cut.
-
-  Args:
-    function: from arrays with fewer rows and heads to one like the first, for any number of them.
-    heads: arrays [B, T, heads, ...]; where `tensor` does not divide all numbers of heads, each of its devices
-      computes all of them, and so with rows.
-    rows: [B, ...].
-  """
-  mesh = jax.sharding.get_abstract_mesh()
-  free = [] if mesh.empty else [axis for axis in MESH_AXES if axis not in mesh.manual_axes]
-  if not free:
-    return function(*heads, rows)
-  over = tuple(axis for axis in ROWS if axis in free)
-  fits = rows.shape[0] % math.prod(mesh.shape[axis] for axis in over) == 0
-  divided = 'tensor' in free and all(x.shape[2] % mesh.shape['tensor'] == 0 for x in heads)
-  of_rows = PartitionSpec(over if fits else None)
-  of_heads = PartitionSpec(over if fits else None, None, 'tensor' if divided else None)
-  return jax.shard_map(
-      function, in_specs=(of_heads,) * len(heads) + (of_rows,), out_specs=of_heads, axis_names=set(free),
-      check_vma=False,
-  )(*heads, rows)
-
-
 def _over_tensor(function, in_specs, out_specs):
   """What each device of `tensor` does; other axes are left as they are."""
   return jax.shard_map(
