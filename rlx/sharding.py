@@ -166,7 +166,7 @@ def own_columns(x: jax.Array) -> jax.Array:
 
   For what only has to be kept: between two blocks of a decoder `tensor` would hold the stream n times. A last
   part that is shorter is filled up with zeros.
-  Source: Korthikanti et al., 2022, https://arxiv.org/abs/2205.05198, section 4.2.2.
+  Source: Korthikanti et al., 2022, https://arxiv.org/abs/2205.05198, sequence parallelism.
   """
   missing = -x.shape[1] % tensor_shards()
   return _own_columns(jnp.pad(x, ((0, 0), (0, missing)) + ((0, 0),) * (x.ndim - 2)))

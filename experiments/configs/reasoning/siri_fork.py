@@ -4,7 +4,7 @@
 
 Paper: https://arxiv.org/abs/2509.25176. GRPO with DAPO's wide upper clip and no KL, as there; only the limit
 is new. In the fork task one digit is asked for, and SFT teaches to say up to ten letters behind it. With
-either limit nothing is said behind the digit from the 90th step on (in one seed a letter): GRPO alone leaves
+either limit answers have 2 tokens (3 in one seed of five) at the 90th step and in the end: GRPO alone leaves
 the limit nothing to shorten here.
 
 Result: it shows in part. Mean of the last 10 eval/held_out/accuracy after 320 train steps, median of 5 seeds
