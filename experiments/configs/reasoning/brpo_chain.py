@@ -15,8 +15,11 @@ from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `small` (minutes: three digits modulo five)."""
+  """Arguments: `smoke` (seconds, learns nothing); `small` (minutes: three digits modulo five, 64 rows of
+  thinking, 120 steps)."""
   config = on_chains(arg)
+  if parse_arg(arg, smoke=False, small=False).small:
+    config.steps, config.rollout.batch_size, config.updates.microbatches = 120, 64, 1
   config.evals.budgets = {
       **config.evals.held_out,
       'name': 'anytime',
