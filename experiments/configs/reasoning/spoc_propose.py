@@ -4,7 +4,11 @@
 
 Paper: https://arxiv.org/abs/2506.06923
 
-Result: not run yet.
+Result: it does not show. Mean over the run of eval/held_out/accuracy after 520 train steps, median of 5 seeds
+(worst): 0.4148 (0.2589), 'the outcome alone' 0.411 (0.2681). Claimed, and got (95 % interval over seeds):
+above 'the outcome alone' by -0.02, got -0.003337 (-0.02531 to 0.04259), the seeds leave it open; mean over
+the run of eval/turns/spoc/true_verdicts: above 'the outcome alone', got 0.003727 (-0.01841 to 0.06627), the
+seeds leave it open. 268 CPU-s on 1 cores of a CPU; `rlx reproduce reasoning/spoc_propose`.
 """
 
 from ml_collections import ConfigDict
