@@ -10,11 +10,12 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
+  """Arguments: `smoke` (seconds, learns nothing), `small` (128 rows, 300 steps, operands up to 30)."""
   small = parse_arg(arg, smoke=False, small=False).small
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
@@ -38,6 +39,8 @@ def get_config(arg: str = '') -> ConfigDict:
       },
       'shares': (1.0, 1.0),
   }
+  if small:
+    config.rollout.batch_size, config.updates.microbatches = 128, 1
   # SFT teaches to add, and the fork task's form: with the right digits it would leave nothing to learn there.
   undecided = {**config.task.second, 'name': 'fork.undecided', 'right_share': 0.0}
   config.sft.task = {**config.task, 'second': undecided}
@@ -52,3 +55,17 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.evals.sampled = {**config.evals.held_out, 'name': 'sampled'}
   return config
+
+
+def claim() -> Claim:
+  """The control has a band that entropy never reaches, so that no row rests: GRPO by task."""
+  return Claim(
+      paper='S138',
+      says='where negative rows rest while entropy is high it ends in its band, and policies are right more '
+      'often than where they never rest',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=5),
+      asserts=(above('no rest'), reaches(0.3, reading=mean('eval/sampled/entropy', last=5))),
+      controls=(Arm('no rest', {'algorithm.entropy_low': 100.0, 'algorithm.entropy_high': 100.0}),),
+      minutes=6.0,
+  )
