@@ -76,7 +76,8 @@ def says(decoding, speak):
 
 
 def test_what_is_found_in_several_samples():
-  """Of four samples of `3`, two are `333`, one is `33` and one `222`: here all that is said thrice is right."""
+  """Of four samples of `3`, two are `333`, one is `33` and one `777`: here what is said thrice is right."""
+
   def speak(prompts, lengths, group_size):
     digit = jnp.repeat(prompts[:, 0], group_size)[:, None]
     form = jnp.tile(jnp.array([[1, 1, 1], [1, 1, 1], [1, 1, 0], [0, 0, 0]]), (prompts.shape[0], 1))
@@ -148,7 +149,8 @@ def test_answers_in_a_mode():
 
 
 def test_rounds_of_held_out_problems():
-  """A policy that says the first token of its prompt in a first round, and the last one in the next."""
+  """A policy that repeats the last token of what it reads: the digit first, and then the workspace's."""
+
   def speak(prompts, lengths, group_size):
     token = jnp.repeat(jnp.take_along_axis(prompts, lengths[:, None] - 1, axis=1), group_size, axis=0)
     return jnp.repeat(token, 3, axis=1)

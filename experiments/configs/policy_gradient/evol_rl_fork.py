@@ -6,9 +6,9 @@ Paper: https://arxiv.org/abs/2509.15194
 
 Result: not run yet.
 
-Before, SFT ended where half of the greedy answers were right, and of three seeds none kept that: samples were
-right in 10 % then, no more often than by chance, so that what most of eight said was noise, and pass@16 fell
-from 77 to 27 %. Rows with fewer letters were also paid as the most novel ones, which `min_tokens` now rules out.
+Tried where SFT ended with half of the greedy answers right, two seeds: samples were right in 10 % then, no
+more often than by chance, so that what most of eight said was noise, and pass@16 fell from 77 to 19 %. Rows
+with fewer letters were also paid as the most novel ones, which `min_tokens` now rules out.
 """
 
 from ml_collections import ConfigDict
@@ -45,8 +45,8 @@ def claim() -> Claim:
   """Beside the vote alone, with the clip and the bonus off: TTRL with GRPO."""
   return Claim(
       paper='S184',
-      says='where the vote alone settles on one completion, novelty keeps many right ones, and pass@16, at no '
-      'less accuracy',
+      says='where the vote alone settles on one completion, novelty keeps many right ones, and pass@16, at '
+      'no less accuracy',
       argument='small',
       reading=final('eval/found/distinct'),
       asserts=(

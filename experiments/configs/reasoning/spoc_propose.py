@@ -12,11 +12,11 @@ seeds leave it open; mean of the last 10 eval/turns/spoc/stopped_when_right: abo
 0.8662 (0.7551 to 0.9999); mean over the run of eval/turns/spoc/corrected: above 0, got 0.04831 (0.04276 to
 0.0549). 268 CPU-s on 1 cores of a CPU; `rlx reproduce reasoning/spoc_propose`.
 
-The means are over all of the run, of which the 220 steps of SFT are the same for both. In the last evaluation
-76, 51, 75, 68 and 84 % of the verdicts are true, with the outcome alone 74, 60, 69, 54 and 67 %, whose policies
-learn to say all three proposals. SPOC's need no second one in the end: none of 300 rows is corrected then on
-four of five seeds. That rows stop and that some are corrected was added to the claim after it had been run, for
-the paper says both.
+The means are over all of the run, of which the 220 steps of SFT are the same for both. In the last
+evaluation 76, 51, 75, 68 and 84 % of the verdicts are true, with the outcome alone 74, 60, 69, 54 and 67 %,
+whose policies learn to say all three proposals. SPOC's need no second one in the end: none of 300 rows is
+corrected then on four of five seeds. That rows stop and that some are corrected was added to the claim after
+it had been run, for the paper says both.
 """
 
 from ml_collections import ConfigDict

@@ -2,9 +2,10 @@
 
     rlx --config=reasoning/verified_planted --workdir=runs/planted
 
-Paper: https://arxiv.org/abs/2502.12118. `eval/left/reward` counts the tokens that are left behind the pattern,
-and SFT ends with the clone. Sweep `verified_planted.py:budget=4`, `8`, `16`, each with `heterogeneity=0.0`
-and `1.0`: the gain over the clone should grow with the first, and be none without the second.
+Paper: https://arxiv.org/abs/2502.12118. `eval/left/reward` counts the tokens that are left behind the
+pattern, and SFT ends with the clone. Sweep `verified_planted.py:budget=4`, `8`, `16`, each with
+`heterogeneity=0.0` and `1.0`: the gain over the clone should grow with the first, and be none without the
+second.
 
 Result: not run yet.
 """
