@@ -13,14 +13,17 @@ with fewer letters were also paid as the most novel ones, which `min_tokens` now
 
 from ml_collections import ConfigDict
 
+from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.credit import tempo_fork
 from rlx.experiments.configs.quickstart.arithmetic import GRPO
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing), `small` (as in `tempo_fork.py`)."""
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in `tempo_fork.py`, 200 steps)."""
   config = tempo_fork.get_config(arg, before=4, after=0)  # nothing stands behind the answer
+  if parse_arg(arg, smoke=False, small=False).small:
+    config.steps = 200
   config.sft.task.right_share = 0.5  # there are no labels: what most answer has to be right,
   config.sft.stop.update(metric='eval/found/accuracy', at_least=0.4)  # for most problems, of samples
   config.decoding.min_tokens = 5  # as many letters in each row

@@ -19,10 +19,12 @@ from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
-  parse_arg(arg, smoke=False, small=False)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart, 200 steps)."""
+  small = parse_arg(arg, smoke=False, small=False).small
   config = arithmetic.get_config(arg)
   config.population.size = 3
+  if small:
+    config.steps = 200
   config.rollout = {
       'name': 'refine.rounds',
       'batch_size': config.rollout.batch_size,

@@ -19,11 +19,13 @@ from rlx.experiments.configs.reasoning import hgpo_hybrid
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `small` (as in the quickstart); `think` (steps before the
+  """Arguments: `smoke` (seconds, learns nothing); `small` (128 rows, 200 steps); `think` (steps before the
   answer, or the answer alone)."""
   arg = parse_arg(arg, smoke=False, small=False, think=True)
   sizes = f'smoke={arg.smoke},small={arg.small}'
   config = hgpo_hybrid.get_config(sizes)
+  if arg.small:
+    config.steps, config.rollout.batch_size, config.updates.microbatches = 200, 128, 1
   config.slow = ConfigDict()
   config.rollout.modes = ('?',) if arg.think else ('!',)
   config.algorithm = {**arithmetic.GRPO}

@@ -18,7 +18,7 @@ from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `small` (as in the quickstart); `budget` (letters) and
+  """Arguments: `smoke` (seconds, learns nothing); `small` (128 rows, 200 steps); `budget` (letters) and
   `heterogeneity` (in [0, 1])."""
   arg = parse_arg(arg, smoke=False, small=False, budget=16, heterogeneity=1.0)
   config = arithmetic.get_config(f'smoke={arg.smoke},small={arg.small}', steps=600)
@@ -34,19 +34,21 @@ def get_config(arg: str = '') -> ConfigDict:
   config.sft.task = config.task
   config.sft.stop.at_least = 0.9  # greedy answers that hold their pattern
   config.decoding.max_tokens = config.sft.decoding.max_tokens = arg.budget + 1  # and the end token
+  if arg.small:
+    config.steps, config.rollout.batch_size, config.updates.microbatches = 200, 128, 1
   config.reward = {'name': 'toys.tokens_left'}
   config.evals.left = {**config.evals.held_out, 'name': 'paid', 'samples': 1}
   return config
 
 
 def claim() -> Claim:
-  """What is read is the gain over the clone that the stage begins with: the last 15 of the evaluations."""
+  """What is read is the gain over the clone that the stage begins with: the last ten evaluations."""
   planted = lambda of: f'reasoning/verified_planted:small,{of}'
   return Claim(
       paper='S165',
       says='a verifier gains more over cloning the larger the budget is, and only where experts differ',
       argument='small',
-      reading=rise('eval/left/reward', last=15),
+      reading=rise('eval/left/reward', last=10),
       asserts=(above('a quarter of the budget', by=1.0), above('experts alike', by=1.0)),  # tokens
       controls=(Arm('experts alike', config=planted('heterogeneity=0.0')),),
       beside=(Arm('a quarter of the budget', config=planted('budget=4')),),
