@@ -4,7 +4,12 @@
 
 Paper: https://arxiv.org/abs/2509.15194
 
-Result: not run yet.
+Result: it does not show. Final eval/found/distinct after 240 train steps, median of 5 seeds (worst): 6.067
+(4.4), 'the vote alone' 1.4 (0.3333). Claimed, and got (95 % interval over seeds): above 'the vote alone' by
+1, got 2.456 (-3.711 to 4.833), the seeds leave it open; final eval/found/passed: above 'the vote alone', got
+0.06667 (0 to 0.2667), the seeds leave it open; final eval/found/accuracy: above 'the vote alone' by -0.05,
+got 0.05972 (-0.1979 to 0.2583), the seeds leave it open. 160 CPU-s on 1 cores of a CPU;
+`rlx reproduce policy_gradient/evol_rl_fork`.
 
 Tried where SFT ended with half of the greedy answers right, two seeds: samples were right in 10 % then, no
 more often than by chance, so that what most of eight said was noise, and pass@16 fell from 77 to 19 %. Rows
