@@ -11,8 +11,9 @@ Result: it does not show. Final eval/found/distinct after 240 train steps, media
 got 0.05972 (-0.1979 to 0.2583), the seeds leave it open. 160 CPU-s on 1 cores of a CPU;
 `rlx reproduce policy_gradient/evol_rl_fork`.
 
-By seed 6.1, 6.3, 5.2, 6.6 and 4.4 right answers are different, by the vote alone 1.3, 1.4, 6.6, 11.4 and 0.3:
-on two seeds of five its letters stay free, for the vote asks for none. No seed's pass@16 is lower for novelty.
+By seed 6.1, 6.3, 5.2, 6.6 and 4.4 right answers are different, by the vote alone 1.3, 1.4, 6.6, 11.4 and
+0.3: on two seeds of five its letters stay free, for the vote asks for none. No seed's pass@16 is lower for
+novelty.
 
 Tried where SFT ended with half of the greedy answers right, two seeds: samples were right in 10 % then, no
 more often than by chance, so that what most of eight said was noise, and pass@16 fell from 77 to 19 %. Rows
