@@ -25,12 +25,13 @@ from rlx.experiments.configs.credit import tempo_fork
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing), `small` (as in `tempo_fork.py`, 200 steps)."""
+  """Arguments: `smoke` (seconds, learns nothing), `small` (128 rows, 400 steps)."""
   config = tempo_fork.get_config(arg, after=0)
   if parse_arg(arg, smoke=False, small=False).small:
-    config.steps = 200
+    config.steps, config.rollout.batch_size = 400, 128
   config.sft.task.right_share = 0.3  # one in eight of the others is right by chance
   config.sft.stop.at_least = 0.8  # of the likeliest answers
+  config.optimizer.learning_rate = 5e-3  # of values, which nobody draws from while they are learnt
   config.models.rectifier = {'name': 'drafter', 'num_layers': 1}  # the policy's first block, at the start
   config.trained = ('rectifier',)
   config.slow = {'policy': 'policy'}  # as the stage before hands it on
