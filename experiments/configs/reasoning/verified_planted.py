@@ -8,6 +8,9 @@ pattern, and SFT ends with the clone. Sweep `verified_planted.py:budget=4`, `8`,
 second.
 
 Result: not run yet.
+
+Tried with four letters, five seeds: of sixteen patterns twelve are trained on, which clones learn by heart. Of
+held-out ones they never held nine in ten within 400 steps, and GRPO gained nothing there.
 """
 
 from ml_collections import ConfigDict
@@ -25,17 +28,18 @@ def get_config(arg: str = '') -> ConfigDict:
   config.population.size = 3
   config.task = {
       'name': 'planted',
-      'letters': 4,
+      'letters': 10,
       'length': 2,  # letters of a pattern
       'budget': arg.budget,
       'heterogeneity': arg.heterogeneity,
-      'held_out_share': 0.25,
+      'held_out_share': 0.2,
   }
   config.sft.task = config.task
   config.sft.stop.at_least = 0.9  # greedy answers that hold their pattern
   config.decoding.max_tokens = config.sft.decoding.max_tokens = arg.budget + 1  # and the end token
   if arg.small:
     config.steps, config.rollout.batch_size, config.updates.microbatches = 200, 128, 1
+    config.sft.steps = 200
   config.reward = {'name': 'toys.tokens_left'}
   config.evals.left = {**config.evals.held_out, 'name': 'paid', 'samples': 1}
   return config
