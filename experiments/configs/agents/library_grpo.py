@@ -5,8 +5,10 @@
 The world is `envs/worlds/library.py`. A call that is none is answered by `!`, and costs a turn and nothing
 else.
 
-Result: 20 steps of imitation come to 18.8 % (median of three seeds), 40 steps to 100 %, so that nothing
-is left to be learnt: imitation ends after 20. What GRPO makes of that is not run yet.
+Imitation ends after 20 steps: they come to 18.8 % (median of three seeds), 40 steps to 100 %, so that nothing
+is left to be learnt.
+
+Result: not run yet.
 """
 
 from ml_collections import ConfigDict

@@ -9,8 +9,8 @@ second.
 
 Result: not run yet.
 
-Tried with four letters, five seeds: of sixteen patterns twelve are trained on, which clones learn by heart. Of
-held-out ones they never held nine in ten within 400 steps, and GRPO gained nothing there.
+Tried with four letters, five seeds: of sixteen patterns twelve are trained on, which clones learn by heart.
+Of held-out ones they never held nine in ten within 400 steps, and GRPO gained nothing there.
 """
 
 from ml_collections import ConfigDict
