@@ -10,8 +10,9 @@ and then stays as it is; its rectifier begins with its first block and learns fr
 
 Result: not run yet.
 
-Tried with the rows that are drawn under the bounds (`rollout.deadend.completions`), two seeds: 34 and 25 %
-end well then, less often than without bounds. What is once taken for bad is hardly drawn again, nor unlearnt.
+Tried for 200 steps of 64 rows at a rate of 1.5e-3, two seeds: from rows of the policy 35 and 29 % end well,
+from rows that are drawn under the bounds (`rollout.deadend.completions`) 34 and 25 %, and of the policy alone
+about 31 %. The loss was still falling then.
 
 Tried with sums of two numbers: of one digit each the policy knows all that it is taught when it knows a third
 of the held-out ones, and has no bad end to avoid.
