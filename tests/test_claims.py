@@ -9,7 +9,7 @@ import pytest
 
 from rlx.errors import ConfigError
 from rlx.experiments import claims
-from rlx.experiments.claims import Arm, Claim, Measured, above, best, final, mean, reaches, until
+from rlx.experiments.claims import Arm, Claim, Measured, above, best, final, mean, reaches, rise, until
 
 AT = np.array([0.0, 10.0, 20.0])
 VALUES = np.array([[0.1, 0.9, 0.5], [0.0, 0.2, 0.4]])
@@ -17,6 +17,8 @@ VALUES = np.array([[0.1, 0.9, 0.5], [0.0, 0.2, 0.4]])
 
 @pytest.mark.parametrize('reading, expected', [
     (final('x'), [0.5, 0.4]),
+    (rise('x'), [0.4, 0.4]),
+    (rise('x', last=1), [-0.4, 0.2]),
     (best('x'), [0.9, 0.4]),
     (best('x', lower=True), [0.1, 0.0]),
     (mean('x'), [0.5, 0.2]),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import json
 import math
 import re
 
@@ -18,6 +19,7 @@ from rlx.algorithms.bradley_terry import bradley_terry
 from rlx.algorithms.dpo import dpo as dpo_algorithm
 from rlx.engine.speaker import Judge, Scoring, Speaker
 from rlx.experiments.configs.preferences import dpo, tr_dpo
+from rlx.experiments.data import generate
 from rlx.losses import preference
 from rlx.models import heads
 from rlx.models.language import LanguageModel
@@ -111,3 +113,12 @@ def test_no_array_of_a_step_has_a_row_a_token_and_a_word(method):
   if method == 'dpo':
     at_once, _ = buffers_of(method, chunk_tokens=ROWS * COLUMNS)
     assert at_once > every_logit / 2
+
+
+def test_more_solutions_are_of_different_problems(tmp_path):
+  generate.more_solutions(5, tmp_path)
+  for name, column in (('solutions', 'completion'), ('steps', 'labels'), ('step_pairs', 'rejected')):
+    files = [tmp_path / f'{name}_{part}.jsonl' for part in ('train', 'test')]
+    train, held_out = ([json.loads(line) for line in path.read_text().splitlines()] for path in files)
+    assert len(train) == 5 and len(held_out) == 256 and all(column in row for row in train)
+    assert len({row['prompt'] for row in train + held_out}) == 261

@@ -3,7 +3,8 @@
     python -m rlx.experiments.data.generate
 
 With `--word_problems=N --output=DIR` it makes N word problems to train on, and 256 others to be asked,
-instead; with `--long` such of two to four steps.
+instead; with `--long` such of two to four steps. With `--solutions=N --output=DIR` it makes N right, N
+labelled and N parted solutions and 256 others of each, of problems that are all different.
 
 Word problems in the form of GSM8K, programming problems in that of HumanEval, conversations, comparisons of
 answers, and solutions step by step, all by rule; and `tiny_model`, a random Hugging Face directory whose
@@ -131,6 +132,12 @@ def solution(rng: random.Random, wrong_from: int) -> tuple[str, list[str], list[
   return f'What is {first} plus {" plus ".join(map(str, rest))}?\n', steps, right
 
 
+def right_solution(rng: random.Random) -> dict:
+  """A solution as it is to be imitated, a line a step."""
+  prompt, steps, _ = solution(rng, 3)  # from no step on
+  return {'prompt': prompt, 'completion': ''.join(f'{step}\n' for step in steps)}
+
+
 def labelled_steps(rng: random.Random) -> dict:
   """A solution whose steps are labelled; half of them go wrong somewhere."""
   prompt, steps, right = solution(rng, rng.choice((0, 1, 2, 3, 3, 3)))
@@ -147,7 +154,11 @@ def parted_solutions(rng: random.Random) -> dict:
 
 
 def write(name: str, rows: list[dict]) -> None:
-  (HERE / name).write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows))
+  write_to(HERE / name, rows)
+
+
+def write_to(path: Path, rows: list[dict]) -> None:
+  path.write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows))
 
 
 def word_problems(*, num: int, long: bool = False) -> dict[str, list[dict]]:
@@ -165,17 +176,35 @@ def more_word_problems(num: int, folder: Path, *, long: bool) -> None:
   problems = word_problems(num=num, long=long)
   folder.mkdir(parents=True, exist_ok=True)
   for name, rows in (('train', problems['train']), ('test', problems['held_out'])):
-    (folder / f'{name}.jsonl').write_text(''.join(json.dumps(row) + '\n' for row in rows))
+    write_to(folder / f'{name}.jsonl', rows)
+
+
+def more_solutions(num: int, folder: Path) -> None:
+  """Files of them, as those of this folder: `steps_train.jsonl`, `step_pairs_test.jsonl`, ...; and of right
+  ones to be imitated, `solutions_train.jsonl`."""
+  folder.mkdir(parents=True, exist_ok=True)
+  makers = {'solutions': right_solution, 'steps': labelled_steps, 'step_pairs': parted_solutions}
+  for name, make in makers.items():
+    rng, seen = random.Random(1), {}
+    while len(seen) < num + _NUM_ASKED:
+      row = make(rng)
+      seen[row['prompt']] = row
+    rows = [*seen.values()]
+    write_to(folder / f'{name}_train.jsonl', rows[:num])
+    write_to(folder / f'{name}_test.jsonl', rows[num:])
 
 
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument('--word_problems', type=int, default=0)
   parser.add_argument('--long', action='store_true', help='of two to four steps')
+  parser.add_argument('--solutions', type=int, default=0)
   parser.add_argument('--output', type=Path, default=None)
   arguments = parser.parse_args()
   if arguments.word_problems:
     more_word_problems(arguments.word_problems, arguments.output, long=arguments.long)
+  elif arguments.solutions:
+    more_solutions(arguments.solutions, arguments.output)
   else:
     the_files_of_this_folder()
 

@@ -26,6 +26,8 @@ from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
 def deadend(rollout: Rollout, reward: Annotate, policy: Speaker, rectifier: Speaker) -> Algorithm:
   """Trains `models['rectifier']` on what `models['policy']` may say; the policy is not trained.
 
+  The metric `deadend/nll` is how unlikely rows are under the policy alone, in nats a token.
+
   Args:
     rollout: yields rows, such as `prompts.completions` or `rollout.deadend.completions`.
     reward: adds `rewards` [B] in [0, 1]; 1 is an end that is not bad at all.
@@ -42,11 +44,15 @@ def deadend(rollout: Rollout, reward: Annotate, policy: Speaker, rectifier: Spea
     values = rectified.values(models['rectifier'], learner, batch, decoding=decoding)
     values = jnp.sum(jax.nn.softmax(logits) * values, axis=-1)  # V(s), before each action
     acts = window(mask, batch['prompt_lengths'], decoding.max_tokens)
+    taken = window(batch['tokens'], batch['prompt_lengths'], decoding.max_tokens)
+    logprobs = jnp.take_along_axis(jax.nn.log_softmax(logits), taken[..., None], axis=-1)[..., 0]
+    unlikely = -jnp.mean(logprobs, axis=1, where=acts)
     returns = backup(values, batch['rewards'], acts)
     spread = lambda x: jnp.where(mask, window(x, -batch['prompt_lengths'], length), 0)
     batch = {**batch, 'values': spread(values), 'returns': spread(returns)}
     advantages = batch['returns'] - batch['values']  # not learned from: how each token changed the outlook
-    return {**batch, 'advantages': advantages, 'weights': reductions.token_mean(mask)}
+    weights = reductions.token_mean(mask)
+    return {**batch, 'advantages': advantages, 'weights': weights, 'deadend/nll': unlikely}
 
   def loss(models: Models, batch: Batch, key: Key):
     del key

@@ -9,11 +9,13 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.curriculum import nurl_skills
+from rlx.experiments.configs.quickstart.arithmetic import GRPO
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: those of `nurl_skills.py` (`smoke`, `steps`, here of the longest problems)."""
+  """Arguments: those of `nurl_skills.py` (`smoke`, `small`, `steps`, here of the longest problems)."""
   config = nurl_skills.get_config(arg)
   config.task.min_steps = 1
   rows = config.rollout.batch_size
@@ -39,3 +41,22 @@ def get_config(arg: str = '') -> ConfigDict:
       'hard_scale': 0.5,  # the authors' code
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside GRPO with the same KL, on as many rows, all of them of problems as they are."""
+  return Claim(
+      paper='S212',
+      says='with hard problems made easier and medium ones asked otherwise fewer groups teach nothing, and '
+      'problems as they are come to be solved more often than by GRPO',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(
+          above('GRPO'), above('GRPO', reading=mean('reward/zero_variance_fraction', lower=True)),
+      ),
+      baseline=Arm('GRPO', {
+          'rollout': nurl_skills.COMPLETIONS,
+          'algorithm': {**GRPO, 'kl': {'name': 'kl_in_loss', 'coef': 1e-3}},
+      }),
+      minutes=6.0,
+  )

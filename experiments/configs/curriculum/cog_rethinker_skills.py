@@ -9,11 +9,13 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.curriculum import nurl_skills
+from rlx.experiments.configs.quickstart.arithmetic import GRPO
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: those of `nurl_skills.py` (`smoke`, `steps`)."""
+  """Arguments: those of `nurl_skills.py` (`smoke`, `small`, `steps`)."""
   config = nurl_skills.get_config(arg)
   sizes = {name: config.rollout[name] for name in ('batch_size', 'group_size', 'num_slots', 'num_retried')}
   config.rollout = {'name': 'inject.rethought', **sizes}
@@ -27,3 +29,19 @@ def get_config(arg: str = '') -> ConfigDict:
       'sft_coef': 1.0,
   }
   return config
+
+
+def claim() -> Claim:
+  """Groups are sampled once, as many rows of a batch; the two later attempts come on top."""
+  return Claim(
+      paper='S101',
+      says='where what failed is decomposed and mended fewer groups teach nothing, and direct answers end '
+      'above those of GRPO',
+      argument='small,steps=3',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(
+          above('GRPO'), above('GRPO', reading=mean('reward/zero_variance_fraction', lower=True)),
+      ),
+      baseline=Arm('GRPO', {'rollout': nurl_skills.COMPLETIONS, 'algorithm': GRPO}),
+      minutes=6.0,
+  )
