@@ -276,21 +276,23 @@ def paraphrased_worlds(
   return Worlds(make=make)
 
 
-def missed_worlds(*, num_answers: int, missed: float) -> Worlds:
+def missed_worlds(*, num_answers: int, missed: float, spread: float) -> Worlds:
   """Bandits of one prompt whose best answer the reference all but misses; a feature for each answer.
 
-  Rewards are normal and those of the reference even, but for the best answer, which is ahead of the next one
-  by at least 1 and has a logit of `missed`.
+  The reference says all answers as often but the best one, which has a logit of `missed`. Rewards of the
+  others are normal; the best one is ahead of the next one by 1, before they are made `standard`.
 
   Args:
     num_answers: K, at least 3.
     missed: a logit below 0.
+    spread: deviation of the others' rewards.
   """
   at_least(3, num_answers=num_answers)
+  at_least(0, spread=spread)
   at_least(0, against=-missed)
 
   def make(key: Key) -> World:
-    gold = jnp.sort(jax.random.normal(key, (1, num_answers)), axis=1)
+    gold = jnp.sort(spread * jax.random.normal(key, (1, num_answers)), axis=1)
     gold = gold.at[0, -1].set(gold[0, -2] + 1)
     gold = standard(gold)
     base = jax.nn.log_softmax(jnp.zeros((1, num_answers)).at[0, -1].set(missed))
