@@ -41,7 +41,7 @@ def get_config(arg: str = '') -> ConfigDict:
           'weight': ALPHA,
       },
   }
-  # A logit that DPO says nothing of has a gradient of rounding, 1e-14, without the bonus, and of 1e-8 with it.
+  # A logit that DPO says nothing of has a gradient of rounding, 1e-14, and of 1e-8 with the bonus.
   config.optimizer.update(learning_rate=0.05, b2=0.99, eps=1e-10)
   config.log.headline = 'eval/gold/best'
   return config
