@@ -230,15 +230,65 @@ def rubric_worlds(
   plain = {'num_prompts': num_prompts, 'num_answers': num_answers, 'width': width}
 
   def make(key: Key) -> World:
-    base_key, direction_key, noise_key = jax.random.split(key, 3)
-    world = gold_world(base_key, **plain, hump=0.0, hidden=hidden, spread=1.0)
-    directions = jax.random.normal(direction_key, (width, num_checks)) * width**-0.5
-    scores = world.features @ directions
-    scores += hidden * jax.random.normal(noise_key, scores.shape)
-    checks = scores > jnp.quantile(scores, 1 - passed, axis=(0, 1), keepdims=True)
-    return world.replace(checks=checks, gold=standard(checks.mean(axis=2)))
+    world, scores = _scored(key, plain, num_checks=num_checks, hidden=hidden)
+    return _with_checks(world, _passing(scores, passed))
 
   return Worlds(make=make)
+
+
+def luring_worlds(
+    *, num_prompts: int, num_answers: int, width: int, num_checks: int, passed: float, hidden: float,
+    lure: float, bound: float, shy: float,
+) -> Worlds:
+  """As `rubric_worlds`, with a feature that helps to pass all checks but one, which too much of it fails.
+
+  The last check is passed where the first feature is below a bound, beyond which the reference seldom goes:
+  who has seen its answers alone has hardly ever seen that check fail.
+
+  Args:
+    num_prompts: X.
+    num_answers: K, at least 2.
+    width: D.
+    num_checks: C, at least 2.
+    passed: share of answers that pass a check, the last one apart, in (0, 1).
+    hidden: as for `rubric_worlds`.
+    lure: what the first feature adds to the scores of the other checks, whose deviation is about 1.
+    bound: of the first feature, whose deviation is 1.
+    shy: what the reference's logits are lower by beyond the bound.
+  """
+  at_least(2, num_checks=num_checks)
+  above(0, passed=passed)
+  between(0, 0.99, passed=passed)
+  at_least(0, lure=lure, shy=shy)
+  plain = {'num_prompts': num_prompts, 'num_answers': num_answers, 'width': width}
+
+  def make(key: Key) -> World:
+    world, scores = _scored(key, plain, num_checks=num_checks, hidden=hidden)
+    first = world.features[..., 0]
+    checks = _passing(scores + lure * first[..., None], passed).at[..., -1].set(first < bound)
+    base = jax.nn.log_softmax(world.base - shy * (first >= bound))
+    return _with_checks(world.replace(base=base), checks)
+
+  return Worlds(make=make)
+
+
+def _scored(key: Key, plain: dict, *, num_checks: int, hidden: float) -> tuple[World, jax.Array]:
+  """A world, and what its answers come to in each check [X, K, C]."""
+  base_key, direction_key, noise_key = jax.random.split(key, 3)
+  world = gold_world(base_key, **plain, hump=0.0, hidden=hidden, spread=1.0)
+  width = world.features.shape[-1]
+  directions = jax.random.normal(direction_key, (width, num_checks)) * width**-0.5
+  scores = world.features @ directions
+  return world, scores + hidden * jax.random.normal(noise_key, scores.shape)
+
+
+def _passing(scores: jax.Array, passed: float) -> jax.Array:
+  """[X, K, C] bool, True for a share of the answers in each check."""
+  return scores > jnp.quantile(scores, 1 - passed, axis=(0, 1), keepdims=True)
+
+
+def _with_checks(world: World, checks: jax.Array) -> World:
+  return world.replace(checks=checks, gold=standard(checks.mean(axis=2)))
 
 
 def paraphrased_worlds(
@@ -276,21 +326,23 @@ def paraphrased_worlds(
   return Worlds(make=make)
 
 
-def missed_worlds(*, num_answers: int, missed: float) -> Worlds:
+def missed_worlds(*, num_answers: int, missed: float, spread: float) -> Worlds:
   """Bandits of one prompt whose best answer the reference all but misses; a feature for each answer.
 
-  Rewards are normal and those of the reference even, but for the best answer, which is ahead of the next one
-  by at least 1 and has a logit of `missed`.
+  The reference says all answers as often but the best one, which has a logit of `missed`. Rewards of the
+  others are normal; the best one is ahead of the next one by 1, before they are made `standard`.
 
   Args:
     num_answers: K, at least 3.
     missed: a logit below 0.
+    spread: deviation of the others' rewards.
   """
   at_least(3, num_answers=num_answers)
+  at_least(0, spread=spread)
   at_least(0, against=-missed)
 
   def make(key: Key) -> World:
-    gold = jnp.sort(jax.random.normal(key, (1, num_answers)), axis=1)
+    gold = jnp.sort(spread * jax.random.normal(key, (1, num_answers)), axis=1)
     gold = gold.at[0, -1].set(gold[0, -2] + 1)
     gold = standard(gold)
     base = jax.nn.log_softmax(jnp.zeros((1, num_answers)).at[0, -1].set(missed))

@@ -375,8 +375,8 @@ def optimism(
 ) -> jax.Array:
   """log π(ỹ), ỹ the answer of the pair that the reference sampled: XPO's term, beside DPO's loss by `plus`.
 
-  Minimised, it takes probability from what the reference says anyway, and so gives it to what it misses.
-  That is the paper's argument; on a bandit it did not show (docs/guides/preferences.md).
+  Minimised, it takes probability from what the reference says anyway, and so gives it to what it misses,
+  as far as the policy says that at all (docs/guides/preferences.md).
 
   Args:
     chosen_logprobs: [N] summed over tokens.

@@ -68,3 +68,15 @@ def test_a_share_of_the_answers_passes_each_check():
   order = jnp.argsort(world.gold, axis=1)
   passed = jnp.take_along_axis(world.checks.sum(axis=2), order, axis=1)
   assert (jnp.diff(passed, axis=1) >= 0).all()
+
+
+def test_what_helps_with_the_other_checks_fails_the_last_one_where_the_reference_seldom_goes():
+  sizes = dict(num_prompts=10, num_answers=20, width=3, num_checks=4, passed=0.8, hidden=0.3, bound=1.0)
+  make = lambda lure, shy: gold.luring_worlds(**sizes, lure=lure, shy=shy).make(jax.random.key(0))
+  plain, luring = make(0.0, 0.0), make(9.0, 3.0)
+  first = luring.features[..., 0]
+  np.testing.assert_array_equal(luring.checks[..., -1], first < 1)
+  np.testing.assert_allclose(luring.checks[..., :-1].mean(axis=(0, 1)), 0.8, atol=0.01)
+  assert luring.checks[..., :-1][first >= 1].all() and not plain.checks[..., :-1][first >= 1].all()
+  beyond = [jnp.sum(jnp.where(first >= 1, jnp.exp(world.base), 0)) for world in (plain, luring)]
+  assert beyond[1] < beyond[0] / 10

@@ -7,6 +7,8 @@ The world is the playbook of `playbook_training_free`, with a user who says what
 all users want the same, the playbook is empty, and what the user said in an episode stands in it for the
 teacher alone. The reward is the share that was met right, of the whole episode.
 
+With 8 episodes a step, not 32, two trial seeds were as fast with hints as without.
+
 Paper: https://arxiv.org/abs/2603.10165
 
 Result: it does not show. Mean of the last 6 eval/held_out/right after 410 train steps, median of 5 seeds

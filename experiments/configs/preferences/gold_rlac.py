@@ -3,21 +3,23 @@
     rlx --config=preferences/gold_rlac --workdir=runs/gold_rlac
     rlx --config=preferences/gold_rlac:exhaustive=True --workdir=runs/gold_exhaustive
 
-Answers have to pass 16 checks, each of which most of them pass. The critic first learns from answers of the
+Answers have to pass 16 checks, each of which most of them pass. A feature helps with all of them but the
+last, which too much of it fails, where the reference seldom goes (`luring_worlds`): a critic that has seen
+the reference alone has hardly ever seen that check fail. The critic first learns from answers of the
 reference (`finding`); in the main stage it goes on beside the policy. With `exhaustive` the validator is
-asked of all 16, for a sixteenth of the answers: as many calls in each step, and in all. With all 16 of every
-answer, sixteen times the calls, about as many answers pass in the end; what the critic learns beside the
-policy adds little to what it had learnt before.
+asked of all 16, for a sixteenth of the answers: as many calls in each step, and in all.
+
+Without the lure (`rubric_worlds`), with 200 steps of finding, 800 in all and ten times the KL's coefficient,
+the fixed critic was as good within the seeds' noise (0.343 beside 0.350): what it had learnt of the reference
+held for the policy as well.
 
 Paper: https://arxiv.org/abs/2511.01758
 
-Result: it does not show. Final eval/checks/all after 800 train steps, median of 10 seeds (worst): 0.3496
-(0.2513), 'exhaustive' 0.3021 (0.2003), 'fixed critic' 0.3434 (0.2458), 'by chance' 0.2628 (0.1722),
-'exhaustive, 16 times the calls' 0.3644 (0.2216). Claimed, and got (95 % interval over seeds): above
-'exhaustive', got 0.05746 (0.03063 to 0.08863), without the mechanism it holds as well: 'fixed critic'; above
-'fixed critic', got 0.02067 (-0.004292 to 0.04229), the seeds leave it open; above 'by chance', got 0.1085
-(0.07548 to 0.1341), without the mechanism it holds as well: 'fixed critic'. 159 CPU-s on 2 cores of a CPU;
-`rlx reproduce preferences/gold_rlac`.
+Result: it shows. Final eval/checks/all after 2200 train steps, median of 10 seeds (worst): 0.7415 (0.6256),
+'exhaustive' 0.7011 (0.6013), 'fixed critic' 0.5758 (0.3654), 'by chance' 0.678 (0.5803), 'exhaustive, 16
+times the calls' 0.723 (0.6286). Claimed, and got (95 % interval over seeds): above 'exhaustive', got 0.03979
+(0.02641 to 0.05865); above 'fixed critic', got 0.1631 (0.127 to 0.2015); above 'by chance', got 0.05133
+(0.04613 to 0.08059). 121 CPU-s on 1 cores of a CPU; `rlx reproduce preferences/gold_rlac`.
 """
 
 from ml_collections import ConfigDict
@@ -28,18 +30,18 @@ from rlx.experiments.configs.preferences import gold_dpo, gold_superhf
 
 CHECKS, GROUP, ROWS = 16, 8, 128
 PASSED = 0.85
-FINDING = 200  # train steps
-GRPO = {**gold_superhf.GRPO, 'kl': {'name': 'kl_in_loss', 'coef': 0.02}}
+FINDING, STEPS = 600, 1600  # train steps
+GRPO = {**gold_superhf.GRPO, 'kl': {'name': 'kl_in_loss', 'coef': 0.002}}
 FREE = {**gold_superhf.GRPO, 'kl': {'name': 'no_kl'}}
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing); `exhaustive`, without a critic."""
   arg = parse_arg(arg, smoke=False, exhaustive=False)
-  config = gold_dpo.get_config(f'smoke={arg.smoke}')
+  config = gold_dpo.get_config(f'smoke={arg.smoke}', steps=STEPS)
   config.task = {
-      'name': 'rubric_worlds', 'num_prompts': 64, 'num_answers': 32, 'width': 24, 'num_checks': CHECKS,
-      'passed': PASSED, 'hidden': 0.3,
+      'name': 'luring_worlds', 'num_prompts': 64, 'num_answers': 32, 'width': 24, 'num_checks': CHECKS,
+      'passed': PASSED, 'hidden': 0.3, 'lure': 0.8, 'bound': 1.0, 'shy': 3.0,
   }
   learnt = lambda: {'updates': config.updates.to_dict(), 'optimizer': config.optimizer.to_dict(), 'every': 1}
   policy = lambda: {'algorithm': {**GRPO}, 'trained': ('policy',), **learnt()}
