@@ -17,22 +17,39 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, until
 from rlx.experiments.configs.control import ppo_cartpole
 
+# Four corridors on top of each other: 30 moves from S to G.
+LAYOUT = """
+#########
+#S......#
+#######.#
+#.......#
+#.#######
+#.......#
+#######.#
+#G......#
+#########"""
+MAX_STEPS = 60  # twice as many
+
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing), `spread` (of the target's output; 0 is RND)."""
   arg = parse_arg(arg, smoke=False, spread=0.0)
   config = ppo_cartpole.get_config('smoke' if arg.smoke else '')
   config.env = {
-      'name': 'grid_maze', 'layout': 'stitch', 'starts': 'S', 'goals': 'G',
-      'max_steps': 60,
+      'name': 'tabular_maze', 'layout': LAYOUT, 'starts': 'S', 'goals': 'G', 'max_steps': MAX_STEPS,
   }
-  features = {'name': 'outputs_of', 'num': 16, 'hidden': (64,), 'activation': 'relu'}
+  config.models.policy.hidden = config.models.value.hidden = ()  # tables
+  features = {'name': 'outputs_of', 'num': 8, 'hidden': (), 'activation': 'relu'}
   config.models.update(bonus_value=config.models.value, predictor=features, target=features)
   config.trained = ('policy', 'value', 'bonus_value', 'predictor')
   config.slow = {'target': 'target'}
   config.algorithm.update(name='rnd', bonus_coef=1.0, bonus_discount=0.95, spread=arg.spread)
+  config.optimizer.update(learning_rate=1e-2, decay_steps=0)
   if not arg.smoke:
-    config.evals.episodes.max_steps = 60
+    config.steps, config.log.steps_per_dispatch = 200, 2
+    config.rollout.update(num_envs=4, num_steps=32)
+    config.updates.minibatches = 2
+    config.evals.episodes.update(every=2, max_steps=MAX_STEPS)
   return config
 
 

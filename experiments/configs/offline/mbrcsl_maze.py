@@ -34,12 +34,13 @@ def get_config(arg: str = '') -> ConfigDict:
       'trained': ('behaviour', 'dynamics'),
       'slow': {'policy': 'policy'},  # as it begins; evaluations play it
   }
+  config.data.env = config.env.to_dict()  # dreams begin where episodes of this data do: in S
   config.slow = {'behaviour': 'behaviour', 'dynamics': 'dynamics'}
   config.rollout = {
       'name': 'best_dreams',
-      'num': 1000,
-      'max_steps': 50,
-      'kept_share': 0.1,
+      'num': 5000,
+      'max_steps': 30,
+      'kept_share': 0.01,
       'batch_size': config.rollout.batch_size,
   }
   return config
