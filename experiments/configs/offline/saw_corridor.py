@@ -8,8 +8,8 @@ Result: it does not show. Final eval/episodes/return after 2000 train steps, med
 (1), 'GCIQL' 1 (0.9375), 'waypoints alike' 1 (1). Claimed, and got (95 % interval over seeds): above 'GCIQL',
 got 0 (0 to 0.01042), the run fails it. 107 CPU-s on 2 cores of a CPU; `rlx reproduce offline/saw_corridor`.
 
-Episodes of an evaluation go from end to end of 45 cells. In a corridor of 30, from anywhere to anywhere, GCIQL
-arrived as often.
+Episodes of an evaluation go from end to end of 45 cells. In a corridor of 30, from anywhere to anywhere,
+GCIQL arrived as often.
 """
 
 from ml_collections import ConfigDict

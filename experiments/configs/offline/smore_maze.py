@@ -9,8 +9,8 @@ Result: it does not show. Final eval/episodes/return after 2000 train steps, med
 'cloning in hindsight', got 0 (0 to 0), the run fails it. 94 CPU-s on 2 cores of a CPU;
 `rlx reproduce offline/smore_maze`.
 
-Policies are sampled. With the likeliest moves, three trial seeds of cloning in hindsight came to 0.69 (median)
-and of SMORe to 0.75.
+Policies are sampled. With the likeliest moves, three trial seeds of cloning in hindsight came to 0.69
+(median) and of SMORe to 0.75.
 """
 
 from ml_collections import ConfigDict
