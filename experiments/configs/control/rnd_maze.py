@@ -1,4 +1,4 @@
-"""RND finds the way through a maze that pays at its end alone; `spread=0.3` makes it RDD.
+"""RND finds the way through a corridor that pays at its end alone; `spread=0.3` makes it RDD.
 
 Paper: Burda et al., 2018, https://arxiv.org/abs/1810.12894; Fang et al., 2025,
 https://arxiv.org/abs/2505.11044
@@ -17,18 +17,10 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, until
 from rlx.experiments.configs.control import ppo_cartpole
 
-# Four corridors on top of each other: 30 moves from S to G.
-LAYOUT = """
-#########
-#S......#
-#######.#
-#.......#
-#.#######
-#.......#
-#######.#
-#G......#
-#########"""
-MAX_STEPS = 60  # twice as many
+LENGTH = 40  # cells: a corridor
+WALL = '#' * (LENGTH + 2)
+LAYOUT = f'{WALL}\n#S{"." * (LENGTH - 2)}G#\n{WALL}'
+MAX_STEPS = 2 * LENGTH
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -44,9 +36,9 @@ def get_config(arg: str = '') -> ConfigDict:
   config.trained = ('policy', 'value', 'bonus_value', 'predictor')
   config.slow = {'target': 'target'}
   config.algorithm.update(name='rnd', bonus_coef=1.0, bonus_discount=0.95, spread=arg.spread)
-  config.optimizer.update(learning_rate=1e-2, decay_steps=0)
+  config.optimizer.update(learning_rate=3e-2, decay_steps=0)
   if not arg.smoke:
-    config.steps, config.log.steps_per_dispatch = 200, 2
+    config.steps, config.log.steps_per_dispatch = 100, 2
     config.rollout.update(num_envs=4, num_steps=32)
     config.updates.minibatches = 2
     config.evals.episodes.update(every=2, max_steps=MAX_STEPS)

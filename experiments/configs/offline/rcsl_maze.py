@@ -11,14 +11,6 @@ from ml_collections import ConfigDict
 
 from rlx.experiments.configs.offline import bc_pointmass as parent
 
-# Ten moves from S to G, seven to M.
-LAYOUT = """
-#######
-#S....#
-#####.#
-#G..M.#
-#######"""
-
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of bc_pointmass."""
@@ -27,17 +19,14 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'commanded',
       'target': 1.0,  # return
       'env': {
-          'name': 'tabular_maze',
-          'layout': LAYOUT,
+          'name': 'grid_maze',
+          'layout': 'u',
           'starts': 'S',
           'goals': 'G',
           'max_steps': 50,
       },
   }
   config.models = {'policy': {'name': 'categorical', 'hidden': (64, 64), 'activation': 'relu'}}
-  config.data = {'name': 'random', 'num_envs': 200, 'num_steps': 180, 'discount': 1.0, 'seed': 0}
-  # Half of the records begin at M, and none is long enough for the whole way.
-  config.data.env = config.env.to_dict()
-  config.data.env.env.update(starts='SM', max_steps=9)
+  config.data = {'name': 'random', 'num_envs': 100, 'num_steps': 100, 'discount': 1.0, 'seed': 0}
   config.algorithm = {'name': 'rcsl'}
   return config
