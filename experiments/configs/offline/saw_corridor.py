@@ -10,8 +10,8 @@ seeds): above 'GCIQL', got 0.5 (0 to 1), the seeds leave it open. 88 CPU-s on 1 
 `rlx reproduce offline/saw_corridor`.
 
 Episodes of an evaluation go from end to end of 45 cells. Of ten seeds nine of SAW end there, five of GCIQL,
-which finds the way and loses it again, and one without subgoals. In a corridor of 30, from anywhere to anywhere,
-GCIQL arrived as often.
+which finds the way and loses it again, and one without subgoals. In a corridor of 30, from anywhere to
+anywhere, GCIQL arrived as often.
 """
 
 from ml_collections import ConfigDict
