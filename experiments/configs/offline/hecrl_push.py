@@ -59,12 +59,12 @@ def get_config(arg: str = '') -> ConfigDict:
   config.optimizer.learning_rate = 2e-3
   config.evals.episodes = {
       'name': 'subgoal_episodes',
-      'every': config.steps,  # what is asked for is the end: rather many episodes than many evaluations
+      'every': config.evals.episodes.every,
       'num_samples': 16,
       'near': -(1 - DISCOUNT**NEAR_STEPS) / (1 - DISCOUNT),  # what so many steps cost
       'keep_steps': 3,
       'tolerance': 0.5,  # cells
-      'episodes': 96,
+      'episodes': 32,
       'max_subgoals': 30,
       'max_steps': 60,
   }
@@ -73,7 +73,7 @@ def get_config(arg: str = '') -> ConfigDict:
     config.steps = 4
     config.data.update(num_envs=3, num_steps=20)
     config.rollout.batch_size = 16
-    config.evals.episodes.update(every=2, episodes=2, num_samples=2, max_subgoals=2, max_steps=4)
+    config.evals.episodes.update(episodes=2, num_samples=2, max_subgoals=2, max_steps=4)
   return config
 
 
@@ -85,6 +85,5 @@ def claim() -> Claim:
       reading=final('eval/episodes/placed'),
       asserts=(above('the flat policy'),),
       controls=(Arm('the flat policy', {'evals.episodes.near': -1e9}),),
-      seeds=10,
-      minutes=10.0,
+      minutes=6.0,
   )
