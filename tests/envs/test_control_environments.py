@@ -61,6 +61,7 @@ CHECKED = {
 SIBLINGS = {
     'sparse_pointmass': pointmass.sparse_pointmass(**{**pilots.MASS, 'max_steps': STEPS}),
     'grid_maze': maze.grid_maze(layout='u', starts='S', goals='G', max_steps=STEPS),
+    'tabular_maze': maze.tabular_maze(layout='u', starts='S', goals='G', max_steps=STEPS),
     'shaped_driving': driving.shaped_driving(max_steps=STEPS, route_length=50.0, num_cars=0),
 }
 
@@ -333,6 +334,20 @@ def test_shortest_moves_arrive_in_the_moves_that_a_layout_shows(layout, starts, 
   np.testing.assert_array_equal(steps.reward, steps.terminated)
   rows = np.round(np.asarray(steps.observation[:, 1]) / maze.CELL)
   assert layout != 'stitch' or (rows.max() <= 0 if goals == 'M' else rows.min() >= 0)
+
+
+def test_a_table_sees_which_cell_and_which_goal():
+  """`u` has eleven free cells, row by row: S is the first, M the fifth and G the seventh."""
+  env = maze.tabular_maze(layout='u', starts='S', goals='G', max_steps=STEPS)
+  state, seen = env.reset(jax.random.key(0))
+  np.testing.assert_array_equal(np.flatnonzero(seen), [0, 11 + 6])
+  for cell in (1, 2, 3, 4, 4):
+    new = env.step(state, 0, jax.random.key(0))
+    state = new.state
+    np.testing.assert_array_equal(np.flatnonzero(new.observation), [cell, 11 + 6])
+  two = maze.CELL * jnp.array([[-2.0, -1, -2, 1], [2, 0, 0, -1]])
+  one_by_one = jnp.stack([maze.one_hot_cells('u', x) for x in two])
+  np.testing.assert_array_equal(maze.one_hot_cells('u', two), one_by_one)
 
 
 def test_relabelled_transitions_arrive_where_their_goals_are():

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import goal_toy
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,9 +18,9 @@ from rlx.models.networks import Network
 from rlx.rollout.control import hindsight
 from tests.control import agents
 
-LAYOUT = maze.LAYOUTS['u']  # a bent corridor: one move is the best one everywhere
+# A bent corridor: one move is the best one everywhere.
 MARKS = dict(layout='u', starts='SMG.', goals='SMG.')
-ENV = goal_toy.tabular(maze.grid_maze(**MARKS, max_steps=20), LAYOUT)
+ENV = maze.tabular_maze(**MARKS, max_steps=20)
 NUM_CELLS = ENV.observation_shape[0] // 2
 SHAPE = dict(hidden=(64,), activation='relu')
 POLICY, VALUE = networks.categorical(ENV, **SHAPE), networks.state_value(ENV, **SHAPE)
@@ -87,7 +86,7 @@ def every_pair():
   env = maze.grid_maze(**MARKS, max_steps=20)
   seen = jnp.unique(jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2000))[1], axis=0)
   seen = seen[jnp.abs(maze.achieved(seen) - maze.goal_of(seen)).sum(axis=1) > 0]
-  return jax.vmap(lambda x: goal_toy.one_hots(LAYOUT, x))(seen), maze.shortest_moves('u')(seen, None)
+  return maze.one_hot_cells('u', seen), maze.shortest_moves('u')(seen, None)
 
 
 def success(params):

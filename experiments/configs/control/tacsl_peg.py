@@ -4,17 +4,20 @@ Paper: Akinola et al., 2024, https://arxiv.org/abs/2408.06506
 
     rlx --config=control/tacsl_peg --workdir=runs/tacsl_peg
 
-Result: it does not show. Mean of the last 10 eval/episodes/return after 400 train steps, median of 5 seeds
-(worst): 0.9575 (0.9568), 'no term of the teacher' 0.9581 (0.85). Claimed, and got (95 % interval over seeds):
-above 'no term of the teacher', got 0.03476 (-0.00152 to 0.1072), the seeds leave it open. 261 CPU-s on 2
-cores of a CPU; `rlx reproduce control/tacsl_peg`.
+Result: it does not show. Budget until 0.5 of eval/episodes/success after 140 train steps, median of 5 seeds
+(worst): 86 (86), 'no term of the teacher' 92 (110). Claimed, and got (95 % interval over seeds): below 'no
+term of the teacher' by 5, got 10.67 (4 to 22.67), the seeds leave it open. 110 CPU-s on 1 cores of a CPU;
+`rlx reproduce control/tacsl_peg`.
+
+After 400 train steps both insert it. What is asked for now is how soon; the count begins with the 80 steps of
+the teacher. With its term each of the five seeds is sooner, by 4 to 24 steps.
 """
 
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
 from rlx.envs.control import tactile
-from rlx.experiments.claims import Arm, Claim, above, mean
+from rlx.experiments.claims import Arm, Claim, above, until
 from rlx.experiments.configs.control import ppo_cartpole
 
 TAXELS = 8  # along a side
@@ -55,7 +58,8 @@ def get_config(arg: str = '') -> ConfigDict:
   config.algorithm = {'name': 'tacsl', 'parent': config.algorithm, 'teacher_coef': arg.teacher}
   config.slow = {'teacher': 'teacher'}
   if not arg.smoke:
-    config.evals.episodes.max_steps = 40
+    config.steps, config.teaching.steps, config.log.steps_per_dispatch = 60, 80, 2
+    config.evals.episodes.update(every=2, max_steps=40)
   return config
 
 
@@ -64,8 +68,8 @@ def claim() -> Claim:
   return Claim(
       paper='S215',
       says='a policy that is held to a teacher who saw the hole inserts the peg sooner',
-      reading=mean('eval/episodes/return', last=10),
-      asserts=(above('no term of the teacher'),),
+      reading=until('eval/episodes/success', at_least=0.5),  # of train steps, those of the teacher among them
+      asserts=(above('no term of the teacher', by=5),),
       controls=(Arm('no term of the teacher', config='control/tacsl_peg:teacher=0.0'),),
       minutes=4.0,
   )

@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 from rlx.experiments.configs.offline import iql_pointmass as parent
 
-LENGTH = 30  # cells
+LENGTH = 45  # cells
 WALL = '#' * (LENGTH + 2)
 LAYOUT = f'{WALL}\n#S{"." * (LENGTH - 2)}G#\n{WALL}'
 
@@ -19,7 +19,6 @@ LAYOUT = f'{WALL}\n#S{"." * (LENGTH - 2)}G#\n{WALL}'
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of iql_pointmass."""
   config = parent.get_config(arg)
-  # Data are walks from anywhere to anywhere; so are the episodes of an evaluation.
   config.env = {
       'name': 'grid_maze',
       'layout': LAYOUT,
@@ -57,4 +56,6 @@ def get_config(arg: str = '') -> ConfigDict:
       'sharpness': 3.0,
       'weight_max': 100.0,
   }
+  # Data go anywhere; an evaluation asks for the far end, in twice the moves that it takes.
+  config.evals.episodes.env = {**config.env.to_dict(), 'starts': 'S', 'goals': 'G', 'max_steps': 2 * LENGTH}
   return config

@@ -3,7 +3,8 @@
 A layout is rows of cells: `#` is a wall, anything else is free, and letters mark cells that an instance
 begins in or heads for. So one layout makes the instance that an agent is tested in (from `S` to `G`) and
 those that its data come from: with data from `S` to `M` and from `M` to `G` alone, nobody has ever gone the
-whole way, and who reaches `G` from `S` has stitched. `maze` moves continuously, `grid_maze` cell by cell.
+whole way, and who reaches `G` from `S` has stitched. `maze` moves continuously, `grid_maze` cell by cell, and
+`tabular_maze` is the latter as a table sees it: nothing that is learnt of a cell tells of its neighbours.
 
 Since the goal is a part of the observation, a batch can be relabelled by hand: `achieved`, `goal_of`,
 `with_goal` and `relabel` work on columns with any leading axes. `shortest_path` and `shortest_moves` are
@@ -12,6 +13,7 @@ policies that know the map, for data sets and as a yardstick.
 
 from collections import deque
 from collections.abc import Callable
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -87,6 +89,31 @@ def grid_maze(*, layout: str, starts: str, goals: str, max_steps: int) -> Enviro
 
   actions = Discrete(len(MOVES))
   return _maze(layout, starts, goals, max_steps, actions, step, jitter=0.0, random_return=0.11)
+
+
+def tabular_maze(*, layout: str, starts: str, goals: str, max_steps: int) -> Environment:
+  """`grid_maze` that shows `one_hot_cells`, so that networks without hidden layers are tables."""
+  env = grid_maze(layout=layout, starts=starts, goals=goals, max_steps=max_steps)
+
+  def reset(key: Key):
+    state, seen = env.reset(key)
+    return state, one_hot_cells(layout, seen)
+
+  def step(state, action: jax.Array, key: Key) -> Timestep:
+    new = env.step(state, action, key)
+    return new._replace(observation=one_hot_cells(layout, new.observation))
+
+  return dataclasses.replace(env, reset=reset, step=step, observation_shape=(2 * len(_free(layout)),))
+
+
+def one_hot_cells(layout: str, observations: jax.Array) -> jax.Array:
+  """[..., 2 cells] the positions and the goals in observations [..., 4], one-hot over the free cells each."""
+  rows, free = _rows(layout), _free(layout)
+  numbers = np.zeros((len(rows), len(rows[0])), np.int32)
+  for number, (x, y) in enumerate(free):
+    numbers[y, x] = number
+  one_hot = lambda place: jax.nn.one_hot(jnp.array(numbers)[_cell(rows, place)], len(free))
+  return jnp.concatenate([one_hot(achieved(observations)), one_hot(goal_of(observations))], axis=-1)
 
 
 def achieved(observations: jax.Array) -> jax.Array:
@@ -215,6 +242,11 @@ def _rows(layout: str) -> list[str]:
   return rows
 
 
+def _free(layout: str) -> list[tuple[int, int]]:
+  """(column, row) of the cells that are no walls."""
+  return [(x, y) for y, row in enumerate(_rows(layout)) for x, mark in enumerate(row) if mark != '#']
+
+
 def _marked(rows, marks: str) -> list[tuple[int, int]]:
   """(column, row) of the cells with one of the marks."""
   free = set(marks) - {'#'}
@@ -259,7 +291,7 @@ def _distances(rows, goal) -> np.ndarray:
 
 def _moves(rows) -> np.ndarray:
   """[row, column, goal row, goal column] int32 the first move on a shortest way; len(MOVES) at the goal."""
-  free = [(x, y) for y, row in enumerate(rows) for x, mark in enumerate(row) if mark != '#']
+  free = _free('\n'.join(rows))
   table = np.full((len(rows), len(rows[0])) * 2, len(MOVES), np.int32)
   for goal in free:
     distances = _distances(rows, goal)
