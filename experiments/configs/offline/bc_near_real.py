@@ -13,6 +13,7 @@ scores 63.4, 48.3 and 63.8 where the records have 64.8, 53.5 and 65.0 (late, win
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import bc_pointmass as parent
 
 PROBLEMS = {
@@ -37,3 +38,18 @@ def get_config(arg: str = '') -> ConfigDict:
       'seed': 0,
   }
   return config
+
+
+def claim() -> Claim:
+  """Late actions; the wind is `cql_near_real`'s, and the limit `td3_bc_near_real`'s."""
+  return Claim(
+      paper='S081',
+      says='from cautious records, a clone earns as much as offline RL where actions act late',
+      reading=final('eval/episodes/score'),
+      asserts=(above('CQL', by=-3.0), above('TD3+BC', by=-3.0)),
+      baseline=Arm('CQL', config='offline/cql_near_real'),
+      controls=(Arm('not trained', {'optimizer.learning_rate': 0.0}),),
+      beside=(Arm('TD3+BC', config='offline/td3_bc_near_real'),),
+      seeds=10,
+      minutes=4.0,
+  )

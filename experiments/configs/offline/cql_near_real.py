@@ -10,6 +10,7 @@ scores 56.4, 45.6 and 64.1 where the records have 64.8, 53.5 and 65.0 (late, win
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import bc_near_real as parent
 from rlx.experiments.configs.offline import cql_pointmass
 
@@ -20,3 +21,21 @@ def get_config(arg: str = '') -> ConfigDict:
   for section in ('models', 'trained', 'slow', 'algorithm'):
     config[section] = learner[section]
   return config
+
+
+def claim() -> Claim:
+  """In wind. That it is not above the clone is said of a score that is to be low."""
+  return Claim(
+      paper='S081',
+      says='conservative values earn in wind what the clone of the records earns, and not more',
+      argument='problem=windy',
+      reading=final('eval/episodes/score'),
+      asserts=(
+          above('cloning', by=-3.0, reading=final('eval/episodes/score', lower=True)),
+          above('no conservatism', by=10.0),
+      ),
+      baseline=Arm('cloning', config='offline/bc_near_real:problem=windy'),
+      beside=(Arm('no conservatism', {'algorithm.conservatism': 0.0}),),
+      seeds=10,
+      minutes=4.0,
+  )

@@ -4,11 +4,17 @@ Paper: Park et al., 2024, https://arxiv.org/abs/2410.20092
 
     rlx --config=offline/gciql_corridor --workdir=runs/gciql_corridor
 
+A clone that was taught for 500 updates alone went through in 0.7 and 0.88 of the episodes of two trial seeds,
+and after 2000 in 0.14 and 0.08. Where the corridor is folded into three floors (walks of 25 moves, sharpness
+20), GCIQL arrived in 0.56 of the episodes and cloning in 0.69 (two trial seeds each).
+
 Result: not run yet.
 """
 
 from ml_collections import ConfigDict
 
+from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import iql_pointmass as parent
 
 LENGTH = 30  # cells
@@ -17,8 +23,9 @@ LAYOUT = f'{WALL}\n#S{"." * (LENGTH - 2)}G#\n{WALL}'
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: those of iql_pointmass."""
-  config = parent.get_config(arg)
+  """Arguments: `smoke` (seconds, learns nothing), `through` (it is asked for the far end)."""
+  arg = parse_arg(arg, smoke=False, through=False)
+  config = parent.get_config('smoke' if arg.smoke else '')
   # Data are walks from anywhere to anywhere; so are the episodes of an evaluation.
   config.env = {
       'name': 'grid_maze',
@@ -57,4 +64,27 @@ def get_config(arg: str = '') -> ConfigDict:
       'sharpness': 3.0,
       'weight_max': 100.0,
   }
+  if arg.through:
+    # Moves are drawn, as in the records, and not the likeliest ones.
+    config.evals.episodes.update(
+        name='sampled_episodes',
+        env={**config.env.to_dict(), 'starts': 'S', 'goals': 'G', 'max_steps': 2 * LENGTH},
+        episodes=4 if arg.smoke else 64,
+        max_steps=2 * LENGTH,
+    )
+    config.algorithm.sharpness = 10.0
   return config
+
+
+def claim() -> Claim:
+  """From one end to the other in twice the moves that it takes; without sharpness it clones in hindsight."""
+  return Claim(
+      paper='',
+      says='distances learnt from walks that hardly go anywhere lead through a corridor; cloning walks on',
+      argument='through',
+      reading=final('eval/episodes/success'),
+      asserts=(above('cloning in hindsight', by=0.3),),
+      controls=(Arm('cloning in hindsight', {'algorithm.sharpness': 0.0}),),
+      seeds=10,
+      minutes=3.0,
+  )
