@@ -8,7 +8,9 @@ A clone that was taught for 500 updates alone went through in 0.7 and 0.88 of th
 and after 2000 in 0.14 and 0.08. Where the corridor is folded into three floors (walks of 25 moves, sharpness
 20), GCIQL arrived in 0.56 of the episodes and cloning in 0.69 (two trial seeds each).
 
-Result: not run yet.
+Result: it shows. Final eval/episodes/success after 2000 train steps, median of 10 seeds (worst): 1 (1),
+'cloning in hindsight' 0.01562 (0). Claimed, and got (95 % interval over seeds): above 'cloning in hindsight'
+by 0.3, got 0.9844 (0.849 to 0.9974). 44 CPU-s on 1 cores of a CPU; `rlx reproduce offline/gciql_corridor`.
 """
 
 from ml_collections import ConfigDict
