@@ -165,7 +165,7 @@ def own_columns(x: jax.Array) -> jax.Array:
   """[B, T, ...], whole on every device of `tensor`, of which each of the n devices keeps T / n columns.
 
   For what only has to be kept: between two blocks of a decoder `tensor` would hold the stream n times. A last
-  part that is shorter is filled up with zeros.
+  part that is shorter is filled up with zeros. Where no gradient is taken it is x.
   Source: Korthikanti et al., 2022, https://arxiv.org/abs/2205.05198, sequence parallelism.
   """
   missing = -x.shape[1] % tensor_shards()
@@ -177,8 +177,7 @@ def whole_columns(x: jax.Array, length: int) -> jax.Array:
   return _whole_columns(x)[:, :length]
 
 
-@jax.custom_vjp
-def _own_columns(x):
+def _cut(x):
   def own(x):
     size = x.shape[1] // jax.lax.axis_size('tensor')
     return jax.lax.dynamic_slice_in_dim(x, jax.lax.axis_index('tensor') * size, size, axis=1)
@@ -186,15 +185,17 @@ def _own_columns(x):
   return _over_tensor(own, PartitionSpec(), PartitionSpec(None, 'tensor'))(x)
 
 
-@jax.custom_vjp
-def _whole_columns(x):
+def _gather(x):
   gather = lambda x: jax.lax.all_gather(x, 'tensor', axis=1, tiled=True)
   return _over_tensor(gather, PartitionSpec(None, 'tensor'), PartitionSpec())(x)
 
 
-# The gradient of a whole array is whole on every device, too: it is cut and gathered, and never summed.
-_own_columns.defvjp(lambda x: (_own_columns(x), None), lambda _, gradient: (_whole_columns(gradient),))
-_whole_columns.defvjp(lambda x: (_whole_columns(x), None), lambda _, gradient: (_own_columns(gradient),))
+# Where no gradient is taken nothing is kept either, and the stream stays as it is. The gradient of a whole array
+# is whole on every device, too: it is cut and gathered, and never summed.
+_own_columns = jax.custom_vjp(lambda x: x)
+_whole_columns = jax.custom_vjp(lambda x: x)
+_own_columns.defvjp(lambda x: (_cut(x), None), lambda _, gradient: (_gather(gradient),))
+_whole_columns.defvjp(lambda x: (_gather(x), None), lambda _, gradient: (_cut(gradient),))
 
 
 def _over_tensor(function, in_specs, out_specs):

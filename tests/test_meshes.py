@@ -162,8 +162,8 @@ def arithmetic(name, model, sizes):
   passes = {'learn': 2, 'learn packed': 3}.get(name, 1)
   depth = model.shape.num_layers
   layers = 2 * depth * passes + 1 + learns
-  if learns and model.shape.remat:
-    layers += depth + (passes * (depth + 1) + depth) / 2
+  if learns and model.shape.remat:  # blocks anew, and the stream's columns of the two passes of a gradient
+    layers += depth + (2 * (depth + 1) + depth) / 2
   sent['tensor'] = 2 * (tensor - 1) / tensor * tokens * row_bytes * layers
   return sent
 
@@ -197,8 +197,8 @@ def test_no_activation_leaves_its_rows(name, model, sizes):
 LONG = ANEW.replace(context_length=1024, attention='auto')
 
 
-def gradient_of(model, length, sizes):
-  """`(the compiled gradient, its parameters, its rows)` of 4 rows on a mesh."""
+def pass_of(model, length, sizes, *, transform=jax.grad):
+  """`(the compiled gradient, its parameters, its rows)` of 4 rows on a mesh; or what else is made of a loss."""
   def loss(params, tokens):
     hidden, _ = sharding.over_rows(model.forward, params, tokens, axes=AXES, dtype=model.shape.dtype)
     return jnp.mean(jnp.sin(hidden))
@@ -211,12 +211,12 @@ def gradient_of(model, length, sizes):
       jax.device_put(tokens, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(sharding.ROWS))),
   )
   with jax.set_mesh(mesh):
-    return jax.jit(jax.grad(loss)).lower(*placed).compile(), *placed
+    return jax.jit(transform(loss)).lower(*placed).compile(), *placed
 
 
 def test_of_the_stream_between_blocks_a_device_keeps_its_columns():
   """Blocks that are computed anew keep what enters them, and `tensor` keeps it once."""
-  deep, shallow = (gradient_of(LONG.replace(num_layers=n), 1024, (2, 1, 4)) for n in (6, 2))
+  deep, shallow = (pass_of(LONG.replace(num_layers=n), 1024, (2, 1, 4)) for n in (6, 2))
   kept = [compiled.memory_analysis().temp_size_in_bytes for compiled, *_ in (deep, shallow)]
   weights = 4 * sum(leaf.size for leaf in jax.tree.leaves(deep[1]['layers'])) / 6 / 4  # copied once
   a_layer = (kept[0] - kept[1]) / 4
@@ -225,10 +225,17 @@ def test_of_the_stream_between_blocks_a_device_keeps_its_columns():
 
 @pytest.mark.parametrize('length', [32, 29])
 def test_columns_that_are_kept_apart_change_no_gradient(length):
-  alone, *arguments = gradient_of(LONG, length, (1, 1, 1))
-  shared, *placed = gradient_of(LONG, length, (2, 1, 4))
+  alone, *arguments = pass_of(LONG, length, (1, 1, 1))
+  shared, *placed = pass_of(LONG, length, (2, 1, 4))
   close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
   jax.tree.map(close, shared(*placed), alone(*arguments))
+
+
+def test_without_a_gradient_nothing_is_kept_and_no_column_of_the_stream_is_sent():
+  value = lambda loss: loss
+  passes = (pass_of(LONG.replace(remat=remat), 32, (2, 1, 4), transform=value)[0] for remat in (True, False))
+  anew, plain = (costs.read(compiled.as_text(), trips=lambda loop: 1).collective_bytes() for compiled in passes)
+  assert anew == plain > 0
 
 
 @pytest.mark.slow
