@@ -75,6 +75,35 @@ def gru_planner(env: Environment, *, size: int, hidden: tuple[int, ...], activat
   return Network(init=init, apply=apply)
 
 
+def repeating_planner(env: Environment, *, size: int, hidden: tuple[int, ...], activation: str) -> Network:
+  """A network whose answer is the carry at every place of the sequence: one action, repeated.
+
+  With it a `sequence` is a policy that holds its actions until it looks again. (Sampled ones differ by their
+  noise, which is drawn at each step.) `apply` is that of `gru_planner`.
+
+  Args:
+    env: what is controlled; observations [O].
+    size: D of the carry.
+    hidden: units of each hidden layer.
+    activation: between the layers, and of the carry.
+  Raises:
+    ValueError: observations are no vectors.
+  """
+  if len(env.observation_shape) != 1:
+    raise ValueError(f'repeating_planner: observations {env.observation_shape}; it needs vectors')
+  act = mlp.activation(activation)
+
+  def init(key: Key):
+    sizes = (*env.observation_shape, *hidden, size)
+    return mlp.init(key, sizes, scale=math.sqrt(2), final_scale=math.sqrt(2), layer_norm=False)
+
+  def apply(params, observations, length):
+    carry = act(mlp.apply(params, observations, act))
+    return jnp.repeat(carry[..., None, :], length, axis=-2)
+
+  return Network(init=init, apply=apply)
+
+
 def gaussian_head(env: Environment, *, size: int) -> Policy:
   """A linear `squashed_gaussian` of carries.
 

@@ -60,7 +60,9 @@ WRAPPED = {
     'chunked': (wrappers.chunked(inner=lambda: MASS, chunk=2), MASS),
     'commanded': (wrappers.commanded(env=lambda: MASS, target=1.0), MASS),
     'with_preferences': (
-        preferences.with_preferences(MASS, vector_rewards=lambda o: o[:2], scales=(1.0, 1.0)), MASS
+        preferences.with_preferences(
+            MASS, vector_rewards=lambda o: o[:2], scales=(1.0, 1.0), concentration=1.0
+        ), MASS
     ),
     'taking_turns': (
         turns.taking_turns(env=lambda: ROOMS, explore_steps=1, control_steps=1, rounds=1), ROOMS

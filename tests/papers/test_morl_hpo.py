@@ -17,7 +17,7 @@ from rlx.models import networks
 from rlx.rollout.control.unroll import unroll
 from tests.control import agents
 
-ENV = treasure_preferences(max_steps=30, scales=(23.7, 19.0))
+ENV = treasure_preferences(max_steps=30, scales=(23.7, 19.0), concentration=1.0)
 REFERENCE = (0.0, -30.0)
 SHAPE = dict(hidden=(32,), activation='tanh')
 PREFERENCES = 11
@@ -59,12 +59,18 @@ def test_weights_pay_the_weighted_sum_and_are_seen():
   weights = jax.vmap(lambda key: ENV.reset(key)[1][2:])(jax.random.split(jax.random.key(2), 500))
   np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
   np.testing.assert_allclose(weights.mean(axis=0), 0.5, atol=0.05)
+  assert weights[:, 0].std() > 0.25, 'evenly: the deviation is 0.29'
+  alike = treasure_preferences(max_steps=30, scales=(23.7, 19.0), concentration=1e6)
+  weights = jax.vmap(lambda key: alike.reset(key)[1][2:])(jax.random.split(jax.random.key(2), 500))
+  np.testing.assert_allclose(weights, 0.5, atol=0.01)
 
 
 def test_bad_settings_are_refused():
   inner = treasure.treasure(max_steps=5, treasure_weight=1.0, time_weight=0.0)
   with pytest.raises(ValueError, match='scales=.*above 0'):
-    with_preferences(inner, vector_rewards=treasure.vector_rewards, scales=(1.0, 0.0))
+    with_preferences(inner, vector_rewards=treasure.vector_rewards, scales=(1.0, 0.0), concentration=1.0)
+  with pytest.raises(ValueError, match='concentration=0.0: all above 0'):
+    with_preferences(inner, vector_rewards=treasure.vector_rewards, scales=(1.0, 1.0), concentration=0.0)
   with pytest.raises(ValueError, match='num_preferences=1'):
     pareto.hypervolumes(
         ENV, networks.categorical(ENV, **SHAPE), objectives=('treasure', 'time'), reference=REFERENCE,

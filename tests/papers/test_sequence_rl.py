@@ -20,7 +20,7 @@ from rlx.models import dynamics as models_of_the_world
 from rlx.models import networks
 from rlx.models.dynamics import Dynamics
 from rlx.models.networks import Policy
-from rlx.models.sequence import Sequence, gaussian_head, gru_planner, paced, sequence
+from rlx.models.sequence import Sequence, gaussian_head, gru_planner, paced, repeating_planner, sequence
 from rlx.rollout.control.replay import replay
 from rlx.rollout.control.sequences import sequences
 from tests.control import agents
@@ -191,6 +191,18 @@ def test_a_paced_policy_carries_out_what_it_decided_at_the_first_step():
       np.testing.assert_allclose(acting.mode(params, shown), decided[place], rtol=1e-5)
 
 
+@pytest.mark.slow
+def test_a_policy_that_repeats_does_in_each_place_what_its_last_look_said():
+  planner, head = repeating_planner(ENV, size=8, hidden=(8,), activation='relu'), gaussian_head(ENV, size=8)
+  policy, params = sequence(planner, head).functions, fresh_policy(jax.random.key(0), planner, head)
+  looks = jax.random.normal(jax.random.key(1), (5, 3))
+  decided = policy.mode(params, looks)
+  assert len(np.unique(decided)) == 5, 'it looks'
+  for place in range(3):
+    shown = jnp.concatenate([looks[::-1], looks, jnp.tile(jax.nn.one_hot(place, 3), (5, 1))], axis=-1)
+    np.testing.assert_allclose(paced(policy, ENV).mode(params, shown), decided, rtol=1e-5)
+
+
 def test_rows_are_single_steps_of_the_world():
   """Observations that count steps: a decision every third step, and every row a step of one."""
 
@@ -222,14 +234,13 @@ def test_the_score_is_the_mean_over_decision_periods():
 def test_what_cannot_be_is_refused():
   with pytest.raises(ValueError, match='length=0'):
     the_algorithm(0)
-  with pytest.raises(ValueError, match='it needs vectors'):
-    gru_planner(
-        Environment(
-            reset=None, step=None, observation_shape=(2, 2), actions=Continuous(1), random_return=0.0,
-            expert_return=1.0,
-        ),
-        size=4, hidden=(), activation='relu',
-    )
+  pixels = Environment(
+      reset=None, step=None, observation_shape=(2, 2), actions=Continuous(1), random_return=0.0,
+      expert_return=1.0,
+  )
+  for planner in (gru_planner, repeating_planner):
+    with pytest.raises(ValueError, match='it needs vectors'):
+      planner(pixels, size=4, hidden=(), activation='relu')
 
 
 # --- learning -----------------------------------------------------------------------------------------------

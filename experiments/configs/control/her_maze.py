@@ -4,11 +4,16 @@ Paper: Andrychowicz et al., 2017, https://arxiv.org/abs/1707.01495
 
     rlx --config=control/her_maze --workdir=runs/her_maze
 
+With one critic, as DDPG has it, one trial seed of two ended at a success of 0.58 to 0.75, where without goals
+in hindsight both had 0.55 to 0.6; with the lower of two critics three trial seeds ended at 0.91 to 1.
+
 Result: not run yet.
 """
 
 from ml_collections import ConfigDict
 
+from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.control import ddpg_pendulum as parent
 
 MAX_STEPS = 50
@@ -29,5 +34,25 @@ def get_config(arg: str = '') -> ConfigDict:
       horizon=MAX_STEPS,
   )
   config.models.policy.exploration_noise = 0.3
+  config.models.critic.num = 2  # the lower one counts
+  config.algorithm.update(discount=0.95, target_rate=0.01)
+  config.optimizer.learning_rates.critic = 1e-3
   config.evals.episodes.max_steps = min(config.evals.episodes.max_steps, MAX_STEPS)
+  config.log.headline = 'eval/episodes/success'
+  if not parse_arg(arg, smoke=False).smoke:
+    config.steps = 8000  # 128,000 steps of the environment
+    config.rollout.update(num_envs=16, capacity=160_000, warmup_steps=1600)
+    config.evals.episodes.update(every=1000, episodes=64)
   return config
+
+
+def claim() -> Claim:
+  """The same DDPG without goals in hindsight: goals near the start pay it too, far ones hardly ever."""
+  return Claim(
+      paper='',
+      says='goals in hindsight find the way to the far end of a maze',
+      reading=mean('eval/episodes/success', last=3),
+      asserts=(above('no goals in hindsight', by=0.15),),
+      controls=(Arm('no goals in hindsight', {'rollout.share': 0.0}),),
+      minutes=4.0,
+  )

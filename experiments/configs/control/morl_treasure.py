@@ -16,6 +16,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.control import ppo_cartpole
 
 
@@ -25,6 +26,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.env = {
       'name': 'treasure_preferences', 'max_steps': 30,
       'scales': (23.7, 19.0),  # the best treasure, and the steps to it
+      'concentration': 1.0,  # weights are drawn evenly
   }
   every = config.evals.episodes.every
   config.evals = {
@@ -35,3 +37,16 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.log.headline = 'eval/preferences/hypervolume'
   return config
+
+
+def claim() -> Claim:
+  """A policy that was taught one preference, of both objectives alike, is asked for all of them."""
+  return Claim(
+      paper='',
+      says='one policy that was taught all preferences reaches a front that one preference does not',
+      reading=final('eval/preferences/hypervolume'),
+      asserts=(above('one preference', by=50.0),),
+      controls=(Arm('one preference', {'env.concentration': 1e6}),),
+      seeds=10,
+      minutes=3.0,
+  )

@@ -10,6 +10,7 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.control import sac_pendulum
 
 LENGTH = 8  # steps
@@ -31,4 +32,28 @@ def get_config(arg: str = '') -> ConfigDict:
   config.log.headline = 'eval/periods/score'
   if parse_arg(arg, smoke=False).smoke:
     config.evals.periods.periods = (2,)
+  else:
+    config.steps = 3000  # of the environment, after 500 random ones
   return config
+
+
+def claim() -> Claim:
+  """SAC sees every step as it learns; SAC also as rarely as SRL does. Both repeat what they decided."""
+  repeats = {
+      'models.planner': {'name': 'repeating_planner', 'size': 64, 'hidden': (64,), 'activation': 'relu'},
+      'algorithm.length': 1,
+  }
+  return Claim(
+      paper='S171',
+      says='with a decision every four to eight steps, sequences score above SAC that repeats actions',
+      reading=mean('eval/periods/score', last=3),
+      asserts=tuple(
+          above(arm, by=10.0) for arm in ('SAC', 'SAC that decides as seldom', 'later actions not taught')
+      ),
+      baseline=Arm('SAC', {**repeats, 'rollout.length': 1}),
+      controls=(
+          Arm('SAC that decides as seldom', repeats),
+          Arm('later actions not taught', {'algorithm.length': 1}),
+      ),
+      minutes=8.0,
+  )

@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, final, mean
 from rlx.experiments.configs.control import sac_pendulum
 
 
@@ -28,3 +29,22 @@ def get_config(arg: str = '') -> ConfigDict:
   if 'smoke' not in arg:
     config.evals.episodes.max_steps = 100
   return config
+
+
+def claim() -> Claim:
+  """The expert's reward is the environment's own; arrival alone is what can be paid without either."""
+  paid = lambda text: {'reward.text': text}
+  expert = "the expert's reward"
+  return Claim(
+      paper='S130',
+      says='a reward written as text teaches about as fast as that of an expert, and far faster than arrival',
+      reading=mean('eval/episodes/return'),
+      asserts=(
+          above(expert, by=-15.0),  # random actions are 170 below either
+          above(expert, by=-5.0, reading=final('eval/episodes/return')),
+          above('paid on arrival', by=50.0),
+      ),
+      baseline=Arm(expert, paid('-sqrt(sum((position - 0.7) ** 2))')),
+      controls=(Arm('paid on arrival', paid('sqrt(sum((position - 0.7) ** 2)) < 0.1')),),
+      minutes=4.0,
+  )

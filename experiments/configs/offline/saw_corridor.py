@@ -16,13 +16,14 @@ anywhere, GCIQL arrived as often.
 
 from ml_collections import ConfigDict
 
+from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import gciql_corridor as parent
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: those of gciql_corridor."""
-  config = parent.get_config(arg)
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  config = parent.get_config('long,smoke' if parse_arg(arg, smoke=False).smoke else 'long')
   del config.models.critic
   config.models.subpolicy = config.models.policy.copy_and_resolve_references()
   config.trained = ('policy', 'subpolicy', 'value')
@@ -46,11 +47,11 @@ def claim() -> Claim:
       says='a flat policy taught by subgoals reaches the end of a corridor more often than its parent',
       reading=final('eval/episodes/return'),
       asserts=(above('GCIQL'),),
-      baseline=Arm('GCIQL', config='offline/gciql_corridor'),
+      baseline=Arm('GCIQL', config='offline/gciql_corridor:long'),
       controls=(
           Arm('waypoints alike', {'algorithm.waypoint_sharpness': 0.0}),
           Arm('no subgoals', {'rollout.waypoint_steps': 1}),
       ),
-      seeds=10,
+      seeds=20,
       minutes=3.0,
   )

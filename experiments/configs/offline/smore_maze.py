@@ -23,7 +23,6 @@ from rlx.experiments.configs.offline import gciql_corridor as parent
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of gciql_corridor."""
   config = parent.get_config(arg)
-  del config.evals.episodes.env
   config.env = {'name': 'tabular_maze', 'layout': 'u', 'starts': 'SMG.', 'goals': 'SMG.', 'max_steps': 20}
   config.rollout.update(goal_size=11, tolerance=0.5)  # one-hot: the free cells
   config.optimizer.learning_rate = 3e-3
