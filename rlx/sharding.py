@@ -190,8 +190,8 @@ def _gather(x):
   return _over_tensor(gather, PartitionSpec(None, 'tensor'), PartitionSpec())(x)
 
 
-# Where no gradient is taken nothing is kept either, and the stream stays as it is. The gradient of a whole array
-# is whole on every device, too: it is cut and gathered, and never summed.
+# Where no gradient is taken nothing is kept either, and the stream stays as it is. The gradient of a whole
+# array is whole on every device, too: it is cut and gathered, and never summed.
 _own_columns = jax.custom_vjp(lambda x: x)
 _whole_columns = jax.custom_vjp(lambda x: x)
 _own_columns.defvjp(lambda x: (_cut(x), None), lambda _, gradient: (_gather(gradient),))
