@@ -198,7 +198,7 @@ LONG = ANEW.replace(context_length=1024, attention='auto')
 
 
 def pass_of(model, length, sizes, *, transform=jax.grad):
-  """`(compiled gradient, its parameters, its rows)` of 4 rows on a mesh; or what `transform` makes of a loss."""
+  """`(compiled, its parameters, its rows)` of 4 rows on a mesh: the gradient, or what `transform` makes."""
   def loss(params, tokens):
     hidden, _ = sharding.over_rows(model.forward, params, tokens, axes=AXES, dtype=model.shape.dtype)
     return jnp.mean(jnp.sin(hidden))
