@@ -77,9 +77,10 @@ def mean(metric: str, *, last: int = 0, lower: bool = False) -> Reading:
   return Reading(metric, how, lambda at, values: values[:, -last:].mean(axis=1), lower)
 
 
-def rise(metric: str) -> Reading:
-  """The last value less the first one."""
-  return Reading(metric, 'rise of', lambda at, values: values[:, -1] - values[:, 0])
+def rise(metric: str, *, last: int = 0) -> Reading:
+  """The last value less the first one, or less the one that is `last` rows before it."""
+  how = f'rise in the last {last} of' if last else 'rise of'
+  return Reading(metric, how, lambda at, values: values[:, -1] - values[:, -last - 1 if last else 0])
 
 
 def until(metric: str, at_least: float) -> Reading:

@@ -22,8 +22,7 @@ from rlx.advantages import budgets as budget_advantages
 from rlx.advantages import groups
 from rlx.algorithms.grpo import grpo
 from rlx.engine import sample as engine
-from rlx.engine.decoding import Decoding
-from rlx.engine.probe import cut_rows
+from rlx.engine.probe import cut_rows, up_to_mark
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task, one_token
 from rlx.losses.anchors import no_kl
@@ -78,7 +77,7 @@ def brpo(
   )
 
   def reward(models: Models, batch: Batch, key: Key) -> Batch:
-    thinking, kept = _thinking(batch, mark, decoding)
+    thinking, kept = up_to_mark(batch, mark, decoding)
     cuts = jnp.minimum(kept[:, None], jnp.array(budgets)[None])
     prompts, lengths = cut_rows(batch, cuts, jnp.array([mark]))
     said = brief.sample(models['policy'], prompts, lengths, key, group_size=summary_samples)
@@ -113,14 +112,6 @@ def brpo(
     return {**batch, 'advantages': jnp.where(summary, batch['advantages'], thought), 'weights': counts}
 
   return dataclasses.replace(parent, reward=reward, advantage=advantage)
-
-
-def _thinking(batch: Batch, mark: int, decoding: Decoding) -> tuple[jax.Array, jax.Array]:
-  """Actions up to the marker [B, T], with the marker; and how many they are without it, or an end [B]."""
-  tokens, mask = batch['tokens'], batch['action_mask']
-  is_mark = (tokens == mark) & mask
-  thinking = mask & (jnp.cumsum(is_mark, axis=1) - is_mark == 0)
-  return thinking, jnp.sum(thinking & ~is_mark & ~decoding.is_end(tokens), axis=1)
 
 
 def _stack(x, y):

@@ -60,6 +60,20 @@ def prefix_probe(
   return Probe(behind('tokens'), behind('action_mask'), behind('sampler_logprobs'))
 
 
+def up_to_mark(batch: Batch, mark: int, decoding: Decoding) -> tuple[jax.Array, jax.Array]:
+  """Actions up to the token that ends thinking [B, T], with it; and how many they are without it [B].
+
+  Args:
+    batch: rows with `tokens, action_mask`.
+    mark: the token; an end counts as little as it.
+    decoding: says what an end is.
+  """
+  tokens, mask = batch['tokens'], batch['action_mask']
+  is_mark = (tokens == mark) & mask
+  thinking = mask & (jnp.cumsum(is_mark, axis=1) - is_mark == 0)
+  return thinking, jnp.sum(thinking & ~is_mark & ~decoding.is_end(tokens), axis=1)
+
+
 def success_of_cuts(
     params: Params, speaker: Speaker, task: Task, batch: Batch, cuts: jax.Array, key: Key, *, samples: int,
     best_of: int,

@@ -17,8 +17,10 @@ from rlx.envs.text import Task
 from rlx.envs.turns import TurnTask
 from rlx.errors import at_least
 from rlx.evaluation.evaluation import Evaluation
-from rlx.rewards.host import HostReward
-from rlx.types import Batch, Models, World
+from rlx.rewards import labelfree
+from rlx.rewards.host import HostReward, check_compiles
+from rlx.rollout.prompts import columns_of
+from rlx.types import Annotate, Batch, Key, Models, World
 
 _PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 _TOLD = 'eval/'
@@ -89,17 +91,84 @@ def sampled(task: Task, policy: Speaker, transcripts: int, *, problems: int) -> 
     transcripts: how many are handed back to be read.
     problems: how many held-out problems are asked.
   Returns:
-    The evaluation; its metrics are those of `verified` and `entropy`, in nats a token.
+    The evaluation; its metrics are those of `verified`, and `entropy` and `nll` of the policy along what was
+    drawn, in nats a token.
   """
 
+  def draw(models: Models, asked: Batch, key: Key) -> Batch:
+    return policy.sample(models['policy'], asked['prompts'], asked['prompt_lengths'], key, group_size=1)
+
+  return sampled_by(task, draw, policy, transcripts, problems=problems)
+
+
+def sampled_by(
+    task: Task, draw: Callable[[Models, Batch, Key], Batch], policy: Speaker, transcripts: int, *,
+    problems: int,
+) -> Evaluation:
+  """`sampled` with another way to draw, `(models, problems, key) -> rows`, a row a problem."""
+
   def answer(models: Models, asked: Batch) -> Batch:
-    key = jax.random.key(_SAMPLES_SEED)
-    rows = policy.sample(models['policy'], asked['prompts'], asked['prompt_lengths'], key, group_size=1)
-    _, entropy = policy.score(models['policy'], rows)
-    mask = rows['action_mask']
-    return {**rows, f'{_TOLD}entropy': jnp.mean(entropy, axis=1, where=mask)}
+    rows = draw(models, asked, jax.random.key(_SAMPLES_SEED))
+    logprobs, entropy = policy.score(models['policy'], rows)
+    mean = lambda x: jnp.mean(x, axis=1, where=rows['action_mask'])
+    return {**rows, f'{_TOLD}entropy': mean(entropy), f'{_TOLD}nll': -mean(logprobs)}
 
   return verified_by(task, answer, policy, transcripts, problems=problems)
+
+
+def repeated(task: Task, policy: Speaker, *, problems: int, samples: int) -> Evaluation:
+  """Several samples of each of some held-out problems, drawn as the stage draws: how much can be found.
+
+  Args:
+    task: where problems come from; it verifies completions itself.
+    policy: what is examined, with its own decoding.
+    problems: how many held-out problems are asked.
+    samples: n of each.
+  Returns:
+    The evaluation; its metrics are `accuracy`, `passed`, the share of problems with a right sample, which is
+    pass@n, and `distinct`, how many different completions of a problem are right.
+  """
+  at_least(1, problems=problems, samples=samples)
+
+  def ask(models: Models, world: World) -> dict[str, jax.Array]:
+    del world
+    asked, rows = _samples(task, policy, models, problems, samples)
+    completions = engine.completions_of(rows, policy.decoding)
+    right = task.verify(asked, completions) > 0
+    is_first = labelfree.answers(completions, rows['groups']) == jnp.arange(problems * samples)
+    by_problem = lambda x: x.reshape(problems, samples)
+    return {
+        'accuracy': right.mean(), 'passed': by_problem(right).any(axis=1).mean(),
+        'distinct': by_problem(right & is_first).sum(axis=1).mean(),
+    }
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
+
+
+def paid(task: Task, policy: Speaker, reward: Annotate, *, problems: int, samples: int) -> Evaluation:
+  """What the run's own reward says of samples of held-out problems, drawn as the stage draws.
+
+  Args:
+    task: where problems come from.
+    policy: what is examined, with its own decoding.
+    reward: that of the run; it has to compile.
+    problems: how many held-out problems are asked.
+    samples: of each, a group.
+  Returns:
+    The evaluation; its metrics are `reward`, the mean, and those of the reward's columns, such as
+    `reward/right`; entries of a column that are NaN are left out.
+  """
+  check_compiles(reward)
+  at_least(1, problems=problems, samples=samples)
+
+  def ask(models: Models, world: World) -> dict[str, jax.Array]:
+    del world
+    asked, rows = _samples(task, policy, models, problems, samples)
+    batch = reward(models, {**asked, **rows}, jax.random.key(_SAMPLES_SEED))
+    told = {name: jnp.nanmean(x.astype(jnp.float32)) for name, x in batch.items() if '/' in name}
+    return {'reward': batch['rewards'].mean(), **told}
+
+  return Evaluation(ask=ask, read=lambda answer: ({name: float(x) for name, x in answer.items()}, []))
 
 
 def rewarded(
@@ -209,6 +278,14 @@ def as_transcripts(task: Dataset, asked: Batch, texts: list[str], right) -> list
       {'prompt': prompt, 'completion': text, 'solution': solution, 'correct': bool(correct)}
       for prompt, text, solution, correct in zip(prompts, texts, solutions, right, strict=False)
   ]
+
+
+def _samples(task: Task, policy: Speaker, models: Models, problems: int, samples: int) -> tuple[Batch, Batch]:
+  """Held-out problems, each repeated for its samples, and the samples."""
+  asked = task.sample(jax.random.key(_PROBLEMS_SEED), problems, True)
+  prompts, key = (asked['prompts'], asked['prompt_lengths']), jax.random.key(_SAMPLES_SEED)
+  rows = policy.sample(models['policy'], *prompts, key, group_size=samples)
+  return columns_of(asked, samples), rows
 
 
 def _greedy(policy: Speaker, models: Models, asked: Batch) -> Batch:

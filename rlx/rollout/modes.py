@@ -50,12 +50,12 @@ def forced(
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, sample_key = jax.random.split(key)
     problems, world = task.draw(world, problem_key, num_groups)
-    prompts, lengths = _with_modes(problems['prompts'], problems['prompt_lengths'], marks)
+    prompts, lengths = with_modes(problems['prompts'], problems['prompt_lengths'], marks)
     batch = behind.sample(
         models['policy'], prompts, lengths, sample_key, group_size=per_mode, num_slots=num_slots
     )
     chances = _logprobs(models['policy'], policy, prompts, lengths)
-    batch = _as_action(batch, jnp.repeat(chances, per_mode))
+    batch = as_action(batch, jnp.repeat(chances, per_mode))
     numbers = jnp.repeat(jnp.arange(num_modes, dtype=jnp.int32), per_mode)
     return {
         **columns_of(problems, group_size), **batch, 'modes': jnp.tile(numbers, num_groups),
@@ -85,8 +85,8 @@ def mode_tokens(task: Task | Dataset, modes: Sequence[str]) -> jax.Array:
   return jnp.array(encoded, jnp.int32)[:, 0]
 
 
-def _with_modes(prompts, lengths, marks):
-  """Every prompt with every mode behind it, [P * M, Tp + 1], and their lengths."""
+def with_modes(prompts: jax.Array, lengths: jax.Array, marks: jax.Array) -> tuple[jax.Array, jax.Array]:
+  """Every prompt [P, Tp] with every mode of `marks` [M] behind it, [P * M, Tp + 1], and their lengths."""
   num_prompts, num_modes = prompts.shape[0], marks.shape[0]
   prompts = jnp.repeat(jnp.pad(prompts, ((0, 0), (0, 1))), num_modes, axis=0)
   lengths = jnp.repeat(lengths, num_modes)
@@ -105,8 +105,8 @@ def _logprobs(params, policy: Speaker, prompts, lengths):
   return logprobs.sum(axis=1)
 
 
-def _as_action(batch, logprobs):
-  """The last token of each prompt becomes the first action."""
+def as_action(batch: Batch, logprobs: jax.Array) -> Batch:
+  """Rows in which the last token of each prompt is the first action, of log-probs [B]."""
   lengths = batch['prompt_lengths'] - 1
   is_mode = jnp.arange(batch['tokens'].shape[1])[None] == lengths[:, None]
   return {

@@ -12,6 +12,7 @@ is left to be learnt: imitation ends after 20. What GRPO makes of that is not ru
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, final, reaches
 from rlx.experiments.configs.agents import rooms_grpo
 
 TURNS = {'turn_tokens': 3, 'max_turns': 6}  # a call of two characters and the end token
@@ -40,3 +41,16 @@ def get_config(arg: str = '', *, steps: int = 200) -> ConfigDict:
   if arg.small:
     config.steps, config.rollout.batch_size, config.rollout.num_slots = 80, 64, 32
   return config
+
+
+def claim() -> Claim:
+  """The control has no GRPO to speak of: a step of it."""
+  return Claim(
+      paper='',
+      says='GRPO in a world of several turns lifts what a little imitation leaves',
+      argument='small',
+      reading=final('eval/held_out/accuracy'),
+      asserts=(reaches(0.6), reaches(0.4, of='worst')),
+      controls=(Arm('imitation alone', {'steps': 1}),),
+      minutes=4.0,
+  )

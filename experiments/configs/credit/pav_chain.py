@@ -19,7 +19,7 @@ from rlx.experiments.configs.reasoning import brpo_chain
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
-  config = brpo_chain.get_config(arg)
+  config = brpo_chain.on_chains(arg)
   config.reward = {'name': 'verifier'}
   config.slow = {'prover': 'policy'}  # as it begins
   config.algorithm = {

@@ -18,7 +18,7 @@ from rlx.experiments.configs.reasoning import brpo_chain
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
-  config = brpo_chain.get_config(arg, checks=2)
+  config = brpo_chain.on_chains(arg, checks=2)
   config.reward = {'name': 'verifier'}
   config.algorithm = {
       'name': 'spae',

@@ -9,6 +9,7 @@ Result: not run yet.
 
 from ml_collections import ConfigDict
 
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.curriculum import nurl_skills
 
 
@@ -23,3 +24,16 @@ def get_config(arg: str = '') -> ConfigDict:
       'kept_rows': 1,
   }
   return config
+
+
+def claim() -> Claim:
+  """Groups are sampled once, as many rows of a batch; hints and second attempts come on top."""
+  return Claim(
+      paper='S217',
+      says='hints of its own where a group has no success lift what GRPO cannot learn',
+      argument='small,steps=3',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('GRPO'),),
+      baseline=Arm('GRPO', {'rollout': nurl_skills.COMPLETIONS}),
+      minutes=6.0,
+  )

@@ -47,4 +47,5 @@ def get_config(arg: str = '') -> ConfigDict:
       'entropy_low': 0.3,  # nats a token
       'entropy_high': 0.6,
   }
+  config.evals.sampled = {**config.evals.held_out, 'name': 'sampled'}
   return config

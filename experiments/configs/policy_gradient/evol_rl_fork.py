@@ -16,7 +16,7 @@ from rlx.experiments.configs.credit import tempo_fork
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in `tempo_fork.py`)."""
   config = tempo_fork.get_config(arg, before=4, after=0)  # nothing stands behind the answer
   config.sft.task.right_share = 0.5  # there are no labels: what most answer has to be right,
   config.sft.stop.at_least = 0.5  # for most problems
@@ -32,4 +32,6 @@ def get_config(arg: str = '') -> ConfigDict:
       'kl': {'name': 'no_kl'},  # 0.001 in the authors' scripts
       'entropy_coef': 0.003,  # the largest that the authors' scripts name
   }
+  config.evals.found = {**config.evals.held_out, 'name': 'repeated', 'samples': 16}
+  config.evals.found.problems //= 10
   return config

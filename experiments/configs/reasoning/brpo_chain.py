@@ -10,14 +10,24 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
 
-def get_config(arg: str = '', *, checks: int = 0) -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `small` (minutes: three digits modulo five).
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing); `small` (minutes: three digits modulo five)."""
+  config = on_chains(arg)
+  config.evals.budgets = {
+      **config.evals.held_out,
+      'name': 'anytime',
+      **{name: config.algorithm[name] for name in ('budgets', 'marker', 'summary_tokens')},
+  }
+  return config
 
-  `checks`, how often solutions say the last step again, is for the configs that start from this one.
-  """
+
+def on_chains(arg: str, *, checks: int = 0) -> ConfigDict:
+  """The same without the evaluation of budgets, for the configs that start from it; `checks`: how often
+  solutions say the last step again."""
   small = parse_arg(arg, smoke=False, small=False).small
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
@@ -48,3 +58,18 @@ def get_config(arg: str = '', *, checks: int = 0) -> ConfigDict:
       'summary_samples': 4,  # of each cut
   }
   return config
+
+
+def claim() -> Claim:
+  """Beside GRPO, which thinks as far as it likes and learns from the answer that it gives then; and with one
+  budget, all of it, which leaves separate training of thinking and of answers."""
+  return Claim(
+      paper='S059',
+      says='answers behind thinking that is cut at any budget are right more often than those of GRPO',
+      argument='small',
+      reading=mean('eval/budgets/accuracy', last=3),
+      asserts=(above('GRPO'), above('one budget')),
+      baseline=Arm('GRPO', {'algorithm': arithmetic.GRPO, 'reward': {'name': 'verifier'}}),
+      controls=(Arm('one budget', {'algorithm.budgets': (8,), 'algorithm.budget_weights': (1.0,)}),),
+      minutes=12.0,
+  )

@@ -4,7 +4,7 @@
 
 Paper: https://arxiv.org/abs/2510.01123. What is new is where rows come from, so the algorithm is `grpo`: each
 round of a prompt is a group. With `num_rounds = 1` it is training on single passes. `eval/held_out/accuracy`
-is of single passes; `reward/mean` is of both rounds.
+is of single passes; `eval/rounds/first` and `last` are of the drafts of both rounds.
 
 Result: not run yet.
 """
@@ -14,12 +14,13 @@ from ml_collections import ConfigDict
 from rlx.config import parse_arg
 from rlx.envs.arithmetic import ALPHABET
 from rlx.envs.text import EOS_ID
+from rlx.experiments.claims import Arm, Claim, above, mean, reaches
 from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  parse_arg(arg, smoke=False)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
+  parse_arg(arg, smoke=False, small=False)
   config = arithmetic.get_config(arg)
   config.population.size = 3
   config.rollout = {
@@ -35,4 +36,21 @@ def get_config(arg: str = '') -> ConfigDict:
           'separator': ALPHABET.index('=') + 2,  # its token: behind padding and end
       },
   }
+  operator = {name: config.rollout[name] for name in ('group_size', 'num_rounds', 'distil')}
+  problems = config.evals.held_out.problems // 8  # as many rows in a round
+  config.evals.rounds = {**config.evals.held_out, 'name': 'refined', 'problems': problems, **operator}
   return config
+
+
+def claim() -> Claim:
+  """As many rows of single passes, examined with both rounds as well."""
+  return Claim(
+      paper='S043',
+      says='trained on the operator, a second round that reads drafts is right more often than these, and '
+      'than the second round of a policy that was trained on single passes',
+      argument='small',
+      reading=mean('eval/rounds/last', last=3),
+      asserts=(above('single passes'), reaches(0.0, reading=mean('eval/rounds/gain', last=3))),
+      controls=(Arm('single passes', {'rollout.num_rounds': 1}),),
+      minutes=6.0,
+  )

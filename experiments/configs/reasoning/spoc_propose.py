@@ -10,12 +10,13 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing)."""
-  parse_arg(arg, smoke=False)
+  """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart)."""
+  parse_arg(arg, smoke=False, small=False)
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
   config.task = {
@@ -31,4 +32,22 @@ def get_config(arg: str = '') -> ConfigDict:
   config.decoding.max_tokens = config.sft.decoding.max_tokens = 6  # proposals and verdicts
   config.reward = {'name': 'toys.by_role'}
   config.algorithm = {'name': 'spoc', 'clip_low': 0.2, 'clip_high': 0.2, 'kl': {'name': 'no_kl'}}
+  config.evals.turns = {**config.evals.held_out, 'name': 'paid', 'samples': 1}
   return config
+
+
+def claim() -> Claim:
+  """Beside GRPO on the outcome of the row, from the same policy and on as many rows."""
+  return Claim(
+      paper='S224',
+      says='rewarded for their roles verdicts are true more often than where the outcome rewards all turns, '
+      'and answers are right as often',
+      argument='small',
+      reading=mean('eval/held_out/accuracy'),
+      asserts=(
+          above('the outcome alone', by=-0.02),
+          above('the outcome alone', reading=mean('eval/turns/spoc/true_verdicts')),
+      ),
+      baseline=Arm('the outcome alone', {'algorithm': arithmetic.GRPO}),
+      minutes=6.0,
+  )

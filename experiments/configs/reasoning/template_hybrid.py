@@ -4,8 +4,8 @@
     rlx --config=reasoning/template_hybrid:think=0 --workdir=runs/template_direct
 
 Paper: RLVER, https://arxiv.org/abs/2507.03112, which trains either way and compares; its simulated users are
-not part of it here. The task is that of `hgpo_hybrid.py`. `reward/mean` is that of the template; when it is
-evaluated the policy chooses its first token itself.
+not part of it here. The task is that of `hgpo_hybrid.py`. `eval/template/accuracy` is that of the template;
+in `eval/held_out` the policy chooses its first token itself.
 
 Result: not run yet.
 """
@@ -13,16 +13,32 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 from rlx.experiments.configs.reasoning import hgpo_hybrid
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `think` (steps before the answer, or the answer alone)."""
-  arg = parse_arg(arg, smoke=False, think=True)
-  smoke = 'smoke' if arg.smoke else ''
-  config = hgpo_hybrid.get_config(smoke)
+  """Arguments: `smoke` (seconds, learns nothing); `small` (as in the quickstart); `think` (steps before the
+  answer, or the answer alone)."""
+  arg = parse_arg(arg, smoke=False, small=False, think=True)
+  sizes = f'smoke={arg.smoke},small={arg.small}'
+  config = hgpo_hybrid.get_config(sizes)
   config.slow = ConfigDict()
   config.rollout.modes = ('?',) if arg.think else ('!',)
-  config.algorithm = arithmetic.get_config(smoke).algorithm
+  config.algorithm = {**arithmetic.GRPO}
+  config.evals.template = {**config.evals.held_out, 'name': 'in_mode', 'modes': config.rollout.modes}
   return config
+
+
+def claim() -> Claim:
+  """The same problems and as many rows with the other template, and the first one on the policy of SFT."""
+  return Claim(
+      paper='S023',
+      says='trained with a thinking template a policy ends above the same training without one',
+      argument='small',
+      reading=mean('eval/template/accuracy', last=3),
+      asserts=(above('without thinking'),),
+      controls=(Arm('without thinking', config='reasoning/template_hybrid:small,think=0'),),
+      minutes=6.0,
+  )

@@ -2,9 +2,9 @@
 
     rlx --config=reasoning/verified_planted --workdir=runs/planted
 
-Paper: https://arxiv.org/abs/2502.12118. `reward/mean` counts the tokens that are left behind the pattern, and
-SFT ends with the clone. Sweep `verified_planted.py:budget=4`, `8`, `16`, each with `heterogeneity=0.0` and
-`1.0`: the gain over the clone should grow with the first, and be none without the second.
+Paper: https://arxiv.org/abs/2502.12118. `eval/left/reward` counts the tokens that are left behind the pattern,
+and SFT ends with the clone. Sweep `verified_planted.py:budget=4`, `8`, `16`, each with `heterogeneity=0.0`
+and `1.0`: the gain over the clone should grow with the first, and be none without the second.
 
 Result: not run yet.
 """
@@ -12,13 +12,15 @@ Result: not run yet.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, rise
 from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `budget` (letters) and `heterogeneity` (in [0, 1])."""
-  arg = parse_arg(arg, smoke=False, budget=16, heterogeneity=1.0)
-  config = arithmetic.get_config('smoke' if arg.smoke else '', steps=600)
+  """Arguments: `smoke` (seconds, learns nothing); `small` (as in the quickstart); `budget` (letters) and
+  `heterogeneity` (in [0, 1])."""
+  arg = parse_arg(arg, smoke=False, small=False, budget=16, heterogeneity=1.0)
+  config = arithmetic.get_config(f'smoke={arg.smoke},small={arg.small}', steps=600)
   config.population.size = 3
   config.task = {
       'name': 'planted',
@@ -32,4 +34,20 @@ def get_config(arg: str = '') -> ConfigDict:
   config.sft.stop.at_least = 0.9  # greedy answers that hold their pattern
   config.decoding.max_tokens = config.sft.decoding.max_tokens = arg.budget + 1  # and the end token
   config.reward = {'name': 'toys.tokens_left'}
+  config.evals.left = {**config.evals.held_out, 'name': 'paid', 'samples': 1}
   return config
+
+
+def claim() -> Claim:
+  """What is read is the gain over the clone that the stage begins with: the last 15 of the evaluations."""
+  planted = lambda of: f'reasoning/verified_planted:small,{of}'
+  return Claim(
+      paper='S165',
+      says='a verifier gains more over cloning the larger the budget is, and only where experts differ',
+      argument='small',
+      reading=rise('eval/left/reward', last=15),
+      asserts=(above('a quarter of the budget', by=1.0), above('experts alike', by=1.0)),  # tokens
+      controls=(Arm('experts alike', config=planted('heterogeneity=0.0')),),
+      beside=(Arm('a quarter of the budget', config=planted('budget=4')),),
+      minutes=6.0,
+  )
