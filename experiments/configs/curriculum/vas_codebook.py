@@ -48,5 +48,6 @@ def claim() -> Claim:
       asserts=(above('at random'), above('variance alone')),
       baseline=Arm('at random', at_random),
       beside=(Arm('variance alone', {'rollout.scores.diversity_coef': 0.0}),),
-      minutes=8.0,
+      seeds=10,
+      minutes=12.0,
   )
