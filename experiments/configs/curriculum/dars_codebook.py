@@ -5,7 +5,10 @@
 Paper: https://arxiv.org/abs/2508.13755. There samples are added to a first group of each problem;
 here a fixed number is dealt by the rates that training saw, so that the step keeps its shape.
 
-Result: not run yet.
+Result: it shows. Final eval/held_out/accuracy after 700 train steps, median of 10 seeds (worst): 0.9017
+(0.8667), 'eight each' 0.8633 (0.82). Claimed, and got (95 % interval over seeds): above 'eight each', got
+0.03778 (0.01444 to 0.06); final eval/hard/passed: above 'eight each', got 0.23 (0.1267 to 0.3011). 462 CPU-s
+on 1 cores of a CPU; `rlx reproduce curriculum/dars_codebook`.
 
 On sums, where easy problems teach what the hard ones need, it did not show: 0.363 (0.2143) beside
 0.3603 (0.2387) with eight each where difficulty was uneven, 0.634 (0.2527) beside 0.623 (0.2647) where it was

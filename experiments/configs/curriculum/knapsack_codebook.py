@@ -5,7 +5,10 @@
 Paper: https://arxiv.org/abs/2509.25849. The codes (`envs/codebook.py`) teach nothing about each other: SFT
 leaves three quarters of them all but known, and a quarter right in one answer of thirty.
 
-Result: not run yet.
+Result: it shows in part. Final eval/held_out/accuracy after 700 train steps, median of 10 seeds (worst):
+0.8783 (0.85), 'eight each' 0.8633 (0.82). Claimed, and got (95 % interval over seeds): above 'eight each',
+got 0.009445 (-0.004998 to 0.02168), the seeds leave it open; final eval/hard/passed: above 'eight each', got
+0.07333 (0.005541 to 0.1211). 505 CPU-s on 1 cores of a CPU; `rlx reproduce curriculum/knapsack_codebook`.
 
 On sums, where easy problems teach what the hard ones need, it did not show: 0.384 (0.2077) beside
 0.3603 (0.2387) with eight each where difficulty was uneven, 0.6277 (0.322) beside 0.623 (0.2647) where it was
