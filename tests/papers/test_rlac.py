@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rlx.envs import gold
+from rlx.envs import gold, rubrics
 from rlx.evaluation.gold import checked
 from rlx.rewards.gold import all_checks, criticised
 
@@ -62,7 +62,9 @@ def test_what_passes_is_summed_over_answers():
 
 
 def test_a_share_of_the_answers_passes_each_check():
-  worlds = gold.rubric_worlds(num_prompts=10, num_answers=20, width=3, num_checks=4, passed=0.8, hidden=0.3)
+  worlds = rubrics.rubric_worlds(
+      num_prompts=10, num_answers=20, width=3, num_checks=4, passed=0.8, hidden=0.3
+  )
   world = worlds.make(jax.random.key(0))
   np.testing.assert_allclose(world.checks.mean(axis=(0, 1)), 0.8, atol=0.01)
   order = jnp.argsort(world.gold, axis=1)
@@ -72,7 +74,7 @@ def test_a_share_of_the_answers_passes_each_check():
 
 def test_what_helps_with_the_other_checks_fails_the_last_one_where_the_reference_seldom_goes():
   sizes = dict(num_prompts=10, num_answers=20, width=3, num_checks=4, passed=0.8, hidden=0.3, bound=1.0)
-  make = lambda lure, shy: gold.luring_worlds(**sizes, lure=lure, shy=shy).make(jax.random.key(0))
+  make = lambda lure, shy: rubrics.luring_worlds(**sizes, lure=lure, shy=shy).make(jax.random.key(0))
   plain, luring = make(0.0, 0.0), make(9.0, 3.0)
   first = luring.features[..., 0]
   np.testing.assert_array_equal(luring.checks[..., -1], first < 1)
