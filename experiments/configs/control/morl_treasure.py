@@ -11,7 +11,9 @@ Paper: Felten et al., 2023, https://arxiv.org/abs/2310.16487
 
     rlx --config=control/morl_treasure --workdir=runs/morl_treasure
 
-Result: not run yet.
+Result: it shows. Final eval/preferences/hypervolume after 200 train steps, median of 10 seeds (worst): 510.5
+(505.2), 'one preference' 332.6 (287.5). Claimed, and got (95 % interval over seeds): above 'one preference'
+by 50, got 175.8 (137.3 to 213.7). 59 CPU-s on 1 cores of a CPU; `rlx reproduce control/morl_treasure`.
 """
 
 from ml_collections import ConfigDict

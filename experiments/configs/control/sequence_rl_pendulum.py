@@ -4,7 +4,12 @@ Paper: Patel and Siegelmann, 2024, https://arxiv.org/abs/2410.08979
 
     rlx --config=control/sequence_rl_pendulum --workdir=runs/sequence_rl_pendulum
 
-Result: not run yet.
+Result: it shows in part. Mean of the last 3 eval/periods/score after 3000 train steps, median of 5 seeds
+(worst): 84.01 (75.85), 'SAC' 54.33 (3.655), 'SAC that decides as seldom' 66.6 (44.63), 'later actions not
+taught' 70.58 (37.57). Claimed, and got (95 % interval over seeds): above 'SAC' by 10, got 26.26 (16.63 to
+62.44); above 'SAC that decides as seldom' by 10, got 18.44 (17.3 to 32.25); above 'later actions not taught'
+by 10, got 22.77 (0.821 to 41.43), the seeds leave it open. 264 CPU-s on 1 cores of a CPU;
+`rlx reproduce control/sequence_rl_pendulum`.
 """
 
 from ml_collections import ConfigDict

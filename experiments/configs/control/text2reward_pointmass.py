@@ -4,7 +4,11 @@ Paper: Xie et al., 2023, https://arxiv.org/abs/2309.11489
 
     rlx --config=control/text2reward_pointmass --workdir=runs/text2reward_pointmass
 
-Result: not run yet.
+Result: it shows. Mean over the run of eval/episodes/return after 4500 train steps, median of 5 seeds (worst):
+-57.52 (-61.41), "the expert's reward" -56.16 (-59.71), 'paid on arrival' -198.3 (-213.4). Claimed, and got
+(95 % interval over seeds): above "the expert's reward" by -15, got -0.9447 (-6.164 to 4.326); final
+eval/episodes/return: above "the expert's reward" by -5, got -1.695 (-4.631 to 4.356); above 'paid on arrival'
+by 50, got 128 (58.92 to 151.8). 102 CPU-s on 1 cores of a CPU; `rlx reproduce control/text2reward_pointmass`.
 """
 
 from ml_collections import ConfigDict
