@@ -4,7 +4,10 @@
 
 Source: Kimi k1.5, https://arxiv.org/abs/2501.12599, section 2.6.2.
 
-Result: not run yet.
+Result: it does not show. Mean of the last 10 eval/held_out/accuracy after 360 train steps, median of 5 seeds
+(worst): 0.6423 (0.1903), 'whole' 0.669 (0.3313). Claimed, and got (95 % interval over seeds): above 'whole'
+by -0.03, got -0.012 (-0.1029 to 0.02189), the seeds leave it open. 398 CPU-s on 1 cores of a CPU;
+`rlx reproduce systems/partial_arithmetic`.
 """
 
 from ml_collections import ConfigDict
