@@ -8,9 +8,10 @@ Result: it shows. Final eval/episodes/return after 2000 train steps, median of 2
 'GCIQL' 0 (0), 'waypoints alike' 0.5 (0), 'no subgoals' 0 (0). Claimed, and got (95 % interval over seeds):
 above 'GCIQL', got 0.9 (0.5 to 1). 119 CPU-s on 1 cores of a CPU; `rlx reproduce offline/saw_corridor`.
 
-Episodes of an evaluation go from end to end of 45 cells. Of ten seeds nine of SAW end there, five of GCIQL,
-which finds the way and loses it again, and one without subgoals. In a corridor of 30, from anywhere to
-anywhere, GCIQL arrived as often.
+Episodes of an evaluation go from end to end of 45 cells: 19 of 20 seeds of SAW end there, 6 of GCIQL, which
+finds the way and loses it again, 10 where waypoints count alike, and 3 without subgoals. Ten seeds left it
+open (nine, five, four and one); ten more were run then. In a corridor of 30, from anywhere to anywhere, GCIQL
+arrived as often.
 """
 
 from ml_collections import ConfigDict
