@@ -3,14 +3,14 @@
 import jax
 import jax.numpy as jnp
 
-from rlx.envs import gold
+from rlx.envs.gold import World, Worlds, gold_world, standard
 from rlx.errors import above, at_least, between
 from rlx.types import Key
 
 
 def rubric_worlds(
     *, num_prompts: int, num_answers: int, width: int, num_checks: int, passed: float, hidden: float
-) -> gold.Worlds:
+) -> Worlds:
   """Worlds whose answers have to pass several checks; the true reward is the share that they pass.
 
   A check is passed by the answers that lead in a direction of its own, a share of them all.
@@ -28,17 +28,17 @@ def rubric_worlds(
   between(0, 0.99, passed=passed)
   plain = {'num_prompts': num_prompts, 'num_answers': num_answers, 'width': width}
 
-  def make(key: Key) -> gold.World:
+  def make(key: Key) -> World:
     world, scores = _scored(key, plain, num_checks=num_checks, hidden=hidden)
     return _with_checks(world, _passing(scores, passed))
 
-  return gold.Worlds(make=make)
+  return Worlds(make=make)
 
 
 def luring_worlds(
     *, num_prompts: int, num_answers: int, width: int, num_checks: int, passed: float, hidden: float,
     lure: float, bound: float, shy: float,
-) -> gold.Worlds:
+) -> Worlds:
   """As `rubric_worlds`, with a feature that helps to pass all checks but one, which too much of it fails.
 
   The last check is passed where the first feature is below a bound, beyond which the reference seldom goes:
@@ -61,20 +61,20 @@ def luring_worlds(
   at_least(0, lure=lure, shy=shy)
   plain = {'num_prompts': num_prompts, 'num_answers': num_answers, 'width': width}
 
-  def make(key: Key) -> gold.World:
+  def make(key: Key) -> World:
     world, scores = _scored(key, plain, num_checks=num_checks, hidden=hidden)
     first = world.features[..., 0]
     checks = _passing(scores + lure * first[..., None], passed).at[..., -1].set(first < bound)
     base = jax.nn.log_softmax(world.base - shy * (first >= bound))
     return _with_checks(world.replace(base=base), checks)
 
-  return gold.Worlds(make=make)
+  return Worlds(make=make)
 
 
-def _scored(key: Key, plain: dict, *, num_checks: int, hidden: float) -> tuple[gold.World, jax.Array]:
+def _scored(key: Key, plain: dict, *, num_checks: int, hidden: float) -> tuple[World, jax.Array]:
   """A world, and what its answers come to in each check [X, K, C]."""
   base_key, direction_key, noise_key = jax.random.split(key, 3)
-  world = gold.gold_world(base_key, **plain, hump=0.0, hidden=hidden, spread=1.0)
+  world = gold_world(base_key, **plain, hump=0.0, hidden=hidden, spread=1.0)
   width = world.features.shape[-1]
   directions = jax.random.normal(direction_key, (width, num_checks)) * width**-0.5
   scores = world.features @ directions
@@ -86,5 +86,5 @@ def _passing(scores: jax.Array, passed: float) -> jax.Array:
   return scores > jnp.quantile(scores, 1 - passed, axis=(0, 1), keepdims=True)
 
 
-def _with_checks(world: gold.World, checks: jax.Array) -> gold.World:
-  return world.replace(checks=checks, gold=gold.standard(checks.mean(axis=2)))
+def _with_checks(world: World, checks: jax.Array) -> World:
+  return world.replace(checks=checks, gold=standard(checks.mean(axis=2)))
