@@ -17,8 +17,7 @@ from rlx.rollout.control.walks import tending
 from tests.control import agents
 
 LENGTH, SEEDS, STEPS, EPISODE = 30, 5, 2000, 100
-WALL = '#' * (LENGTH + 2)
-LAYOUT = f'{WALL}\n#S{"." * (LENGTH - 2)}G#\n{WALL}'
+LAYOUT = maze.corridor(LENGTH)
 ANYWHERE = maze.grid_maze(layout=LAYOUT, starts='SG.', goals='SG.', max_steps=EPISODE)
 THROUGH = maze.grid_maze(layout=LAYOUT, starts='S', goals='G', max_steps=2 * LENGTH)
 SHAPE = dict(hidden=(64, 64), activation='relu')

@@ -14,12 +14,11 @@ CPU-s on 1 cores of a CPU; `rlx reproduce control/rnd_maze`.
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.envs.control.maze import corridor
 from rlx.experiments.claims import Arm, Claim, above, until
 from rlx.experiments.configs.control import ppo_cartpole
 
 LENGTH = 40  # cells: a corridor
-WALL = '#' * (LENGTH + 2)
-LAYOUT = f'{WALL}\n#S{"." * (LENGTH - 2)}G#\n{WALL}'
 MAX_STEPS = 2 * LENGTH
 
 
@@ -28,7 +27,7 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False, spread=0.0)
   config = ppo_cartpole.get_config('smoke' if arg.smoke else '')
   config.env = {
-      'name': 'tabular_maze', 'layout': LAYOUT, 'starts': 'S', 'goals': 'G', 'max_steps': MAX_STEPS,
+      'name': 'tabular_maze', 'layout': corridor(LENGTH), 'starts': 'S', 'goals': 'G', 'max_steps': MAX_STEPS,
   }
   config.models.policy.hidden = config.models.value.hidden = ()  # tables
   features = {'name': 'outputs_of', 'num': 8, 'hidden': (), 'activation': 'relu'}

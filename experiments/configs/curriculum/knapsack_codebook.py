@@ -19,6 +19,7 @@ from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, final
+from rlx.experiments.configs.curriculum import mopps_arithmetic
 from rlx.experiments.configs.quickstart import arithmetic
 
 RIGHT_SHARES = (0.95, 0.95, 0.95, 0.02)  # of the demonstrations of each level
@@ -36,21 +37,9 @@ def get_config(arg: str = '') -> ConfigDict:
   # Without the bonus, answers that are wrong are as sure as right ones after 200 steps, and stay.
   config.optimizer.learning_rate = 1e-3
   config.algorithm.entropy_coef = 0.01
-  rows = config.rollout.batch_size
-  config.rollout = {
-      'name': 'curriculum',
-      'num_problems': 512,  # with numbers
-      'batch_size': rows,
-      'num_prompts': rows // 8,
-      'num_slots': 0,
-      'scores': {'name': 'controllers.prompts.everywhere'},
-      'draw': {'name': 'controllers.prompts.highest'},
-      'allocate': {'name': 'controllers.allocation.knapsack', 'low': 2, 'high': min(64, rows // 2)},
-      'length': {'name': 'controllers.schedules.constant', 'value': config.decoding.max_tokens},
-      'keep': 0.8,  # of the counts, each time a problem is seen
-      'prior_rate': 0.5,
-      'prior_strength': 2.0,  # samples
-  }
+  mopps_arithmetic.draw_evenly(config, num_problems=512)
+  high = min(64, config.rollout.batch_size // 2)
+  config.rollout.allocate = {'name': 'controllers.allocation.knapsack', 'low': 2, 'high': high}
   return config
 
 
@@ -60,7 +49,7 @@ def _learn_codes(config: ConfigDict) -> None:
       'name': 'codebook',
       'num_keys': 128,
       'num_levels': len(RIGHT_SHARES),
-      'used': (0, 1, 2, 3),
+      'used': tuple(range(len(RIGHT_SHARES))),
       'marks': 5,
       'choices': 8,  # capitals
       'length': 2,  # of a code: one guess in 64 is right

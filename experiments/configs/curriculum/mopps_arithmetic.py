@@ -24,14 +24,23 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config(arg, steps=600)
   make_uneven(config)
   config.population.size = 3
+  draw_evenly(config, num_problems=2048)
+  config.rollout.scores = {
+      'name': 'controllers.prompts.thompson', 'target': 0.5, 'value': 0.5, 'strength': 2.0,
+  }
+  return config
+
+
+def draw_evenly(config: ConfigDict, *, num_problems: int) -> None:
+  """Problems that have numbers, any of them, eight samples each; methods choose or deal otherwise."""
   rows = config.rollout.batch_size
   config.rollout = {
       'name': 'curriculum',
-      'num_problems': 2048,  # with numbers
+      'num_problems': num_problems,
       'batch_size': rows,
       'num_prompts': rows // 8,
       'num_slots': 0,
-      'scores': {'name': 'controllers.prompts.thompson', 'target': 0.5, 'value': 0.5, 'strength': 2.0},
+      'scores': {'name': 'controllers.prompts.everywhere'},
       'draw': {'name': 'controllers.prompts.highest'},
       'allocate': {'name': 'controllers.allocation.uniform'},
       'length': {'name': 'controllers.schedules.constant', 'value': config.decoding.max_tokens},
@@ -39,7 +48,6 @@ def get_config(arg: str = '') -> ConfigDict:
       'prior_rate': 0.5,
       'prior_strength': 2.0,  # samples
   }
-  return config
 
 
 def make_uneven(config: ConfigDict) -> None:

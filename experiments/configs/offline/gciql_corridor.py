@@ -16,6 +16,7 @@ by 0.3, got 0.9844 (0.849 to 0.9974). 44 CPU-s on 1 cores of a CPU; `rlx reprodu
 from ml_collections import ConfigDict
 
 from rlx.config import parse_arg
+from rlx.envs.control.maze import corridor
 from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.offline import iql_pointmass as parent
 
@@ -27,8 +28,7 @@ def get_config(arg: str = '') -> ConfigDict:
   and it is asked for the far end, greedily)."""
   arg = parse_arg(arg, smoke=False, through=False, long=False)
   length = LONG if arg.long else LENGTH
-  wall = '#' * (length + 2)
-  layout = f'{wall}\n#S{"." * (length - 2)}G#\n{wall}'
+  layout = corridor(length)
   config = parent.get_config('smoke' if arg.smoke else '')
   # Data are walks from anywhere to anywhere; so are the episodes of an evaluation.
   config.env = {

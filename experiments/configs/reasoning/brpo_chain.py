@@ -65,7 +65,8 @@ def on_chains(arg: str, *, checks: int = 0) -> ConfigDict:
 
 def claim() -> Claim:
   """Beside GRPO, which thinks as far as it likes and learns from the answer that it gives then; and with one
-  budget, all of it, which leaves separate training of thinking and of answers."""
+  budget, all of it, which leaves separate training of thinking and of answers. All think in as many rows; the
+  short answers behind cuts come on top, and GRPO has none."""
   return Claim(
       paper='S059',
       says='answers behind thinking that is cut at any budget are right more often than those of GRPO',

@@ -78,6 +78,12 @@ def maze(*, layout: str, starts: str, goals: str, max_steps: int) -> Environment
   return _maze(layout, starts, goals, max_steps, Continuous(2), step, jitter=CELL / 4, random_return=0.0)
 
 
+def corridor(length: int) -> str:
+  """The layout of `length` free cells in a row, from `S` to `G`."""
+  wall = '#' * (length + 2)
+  return f'{wall}\n#S{"." * (length - 2)}G#\n{wall}'
+
+
 def grid_maze(*, layout: str, starts: str, goals: str, max_steps: int) -> Environment:
   """`maze` with the actions `MOVES` of one cell each, from middle to middle.
 
