@@ -10,7 +10,7 @@ got -0.04211 (-0.1419 to 0.01955), the run fails it; mean over the run of reward
 'GRPO', got 0.1452 (0.0409 to 0.2094). 357 CPU-s on 1 cores of a CPU;
 `rlx reproduce curriculum/cog_rethinker_skills`.
 
-Beside GRPO with half of the rollouts, as many rows as there are in a batch, it was above: 0.5273 beside 0.288.
+Beside GRPO with half of the rollouts, as many rows as a batch has, it was above: 0.5273 beside 0.288.
 """
 
 from ml_collections import ConfigDict
