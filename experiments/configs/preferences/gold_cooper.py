@@ -7,16 +7,17 @@ that is good up to a point it knows the good side alone. In the main stage it go
 policy: each answer that a rule calls right (a true reward above 1) beside a wrong one to the same prompt. The
 policy sees the reward model alone, with little to hold it.
 
-The gap is smaller than with the frozen one and not small: 1.2 against 1.7 in the median, and growing. What
+The gap is smaller than with the frozen one and not small: 1.1 against 1.8 in the median, and growing. What
 the policy has won it keeps, where with the frozen one the gain is 0.8 after 120 steps of the main stage and
-falls from then on. The bound of 0.3 was written down before.
+falls from then on. The bound of 0.3 was written down before. Ten seeds left it open (0.11 to 0.68),
+and twenty were run then.
 
 Paper: https://arxiv.org/abs/2508.05613
 
-Result: it shows in part. Final eval/gold/gain after 1200 train steps, median of 10 seeds (worst): 0.9812
-(0.7613), 'frozen judge' 0.2985 (0.03702). Claimed, and got (95 % interval over seeds): above 'frozen judge'
-by 0.1, got 0.6089 (0.417 to 0.7656); final eval/proxy/gap: below 'frozen judge' by 0.3, got 0.4373 (0.11 to
-0.6779), the seeds leave it open. 39 CPU-s on 2 cores of a CPU; `rlx reproduce preferences/gold_cooper`.
+Result: it shows. Final eval/gold/gain after 1200 train steps, median of 20 seeds (worst): 1.017 (0.7613),
+'frozen judge' 0.1981 (-0.193). Claimed, and got (95 % interval over seeds): above 'frozen judge' by 0.1, got
+0.7307 (0.5986 to 0.8582); final eval/proxy/gap: below 'frozen judge' by 0.3, got 0.5946 (0.4062 to 0.7827).
+25 CPU-s on 1 cores of a CPU; `rlx reproduce preferences/gold_cooper`.
 """
 
 from ml_collections import ConfigDict
@@ -60,6 +61,6 @@ def claim() -> Claim:
       reading=final('eval/gold/gain'),
       asserts=(above('frozen judge', by=0.1), above('frozen judge', by=0.3, reading=gap)),
       controls=(Arm('frozen judge', {'learners.judge.optimizer.learning_rate': 0.0}),),
-      seeds=10,
+      seeds=20,
       minutes=2.0,
   )

@@ -7,7 +7,11 @@ pattern, and SFT ends with the clone. Sweep `verified_planted.py:budget=4`, `8`,
 `heterogeneity=0.0` and `1.0`: the gain over the clone should grow with the first, and be none without the
 second.
 
-Result: not run yet.
+Result: it shows. Rise in the last 10 of eval/left/reward after 400 train steps, median of 5 seeds (worst):
+8.32 (7.443), 'experts alike' 0.4933 (-0.4667), 'a quarter of the budget' 0.9567 (0.65). Claimed, and got (95
+% interval over seeds): above 'a quarter of the budget' by 1, got 7.356 (6.277 to 7.976); above 'experts
+alike' by 1, got 7.67 (6.958 to 8.908). 270 CPU-s on 1 cores of a CPU;
+`rlx reproduce reasoning/verified_planted`.
 
 Tried with four letters, five seeds: of sixteen patterns twelve are trained on, which clones learn by heart.
 Of held-out ones they never held nine in ten within 400 steps, and GRPO gained nothing there.
