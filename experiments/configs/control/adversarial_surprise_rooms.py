@@ -4,11 +4,13 @@ Paper: Fickinger et al., 2021, https://arxiv.org/abs/2107.07394
 
     rlx --config=control/adversarial_surprise_rooms --workdir=runs/adversarial_surprise
 
-Result: it shows in part. Best eval/episodes/room_3 after 300 train steps, median of 10 seeds (worst): 0.6406
-(0.375), 'RND' 0 (0), 'surprise alone' 0 (0). Claimed, and got (95 % interval over seeds): the median above
-0.5, got 0.6406 (0.5312 to 0.8594); above 'surprise alone' by 0.4, got 0.6693 (0.526 to 0.8281); above 'RND'
-by 0.2, got 0.5625 (0.1797 to 0.7578), the seeds leave it open. 68 CPU-s on 1 cores of a CPU;
+Result: it shows. Best eval/episodes/room_3 after 300 train steps, median of 20 seeds (worst): 0.8281
+(0.3594), 'RND' 0 (0), 'surprise alone' 0.01562 (0). Claimed, and got (95 % interval over seeds): the median
+above 0.5, got 0.8281 (0.7656 to 0.9297); above 'surprise alone' by 0.4, got 0.8266 (0.7156 to 0.9062); above
+'RND' by 0.2, got 0.7844 (0.5844 to 0.8859). 64 CPU-s on 1 cores of a CPU;
 `rlx reproduce control/adversarial_surprise_rooms`.
+
+Ten seeds left it open whether it is above RND by 0.2 (0.18 to 0.76); twenty were run then.
 """
 
 from ml_collections import ConfigDict
@@ -81,6 +83,6 @@ def claim() -> Claim:
       asserts=(reaches(0.5, of='median'), above('surprise alone', by=0.4), above('RND', by=0.2)),
       baseline=Arm('RND', config='control/adversarial_surprise_rooms:rnd'),
       controls=(Arm('surprise alone', alone),),
-      seeds=10,
+      seeds=20,
       minutes=5.0,
   )
