@@ -16,7 +16,6 @@ from rlx.experiments.configs.control import dqn_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = dqn_cartpole.get_config(arg)
-  dqn_cartpole.make_rare(config)
   atoms = {'num_atoms': 51, 'low': 0.0, 'high': 100.0}  # returns of 1 a step at γ = 0.99
   config.models.policy = {
       'name': 'greedy_on_atoms',
@@ -25,5 +24,5 @@ def get_config(arg: str = '') -> ConfigDict:
       'epsilon': 0.1,
       **atoms,
   }
-  config.algorithm = {'name': 'c51', 'discount': 0.99, 'target_period': 200, **atoms}
+  config.algorithm = {'name': 'c51', 'discount': 0.99, 'target_period': 1, 'target_rate': 0.005, **atoms}
   return config

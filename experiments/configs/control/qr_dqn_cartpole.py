@@ -16,7 +16,6 @@ from rlx.experiments.configs.control import dqn_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = dqn_cartpole.get_config(arg)
-  dqn_cartpole.make_rare(config)
   config.models.policy = {
       'name': 'greedy_on_quantiles',
       'hidden': (64, 64),
@@ -24,5 +23,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'epsilon': 0.1,
       'num_quantiles': 32,
   }
-  config.algorithm = {'name': 'qr_dqn', 'discount': 0.99, 'huber_delta': 1.0, 'target_period': 200}
+  config.algorithm = {
+      'name': 'qr_dqn', 'discount': 0.99, 'huber_delta': 1.0, 'target_period': 1, 'target_rate': 0.005,
+  }
   return config

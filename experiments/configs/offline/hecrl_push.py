@@ -85,5 +85,6 @@ def claim() -> Claim:
       reading=final('eval/episodes/placed'),
       asserts=(above('the flat policy'),),
       controls=(Arm('the flat policy', {'evals.episodes.near': -1e9}),),
-      minutes=6.0,
+      seeds=10,
+      minutes=12.0,
   )
