@@ -42,5 +42,6 @@ def claim() -> Claim:
       reading=mean('eval/held_out/accuracy'),
       asserts=(above('GRPO'),),
       controls=(Arm('GRPO', {'algorithm.step_weight': 0.0}),),
-      minutes=10.0,
+      seeds=10,
+      minutes=20.0,
   )

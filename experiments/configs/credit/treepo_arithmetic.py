@@ -44,5 +44,6 @@ def claim() -> Claim:
       reading=mean('eval/held_out/accuracy', last=10),
       asserts=(above('GRPO', by=-0.03),),
       baseline=Arm('GRPO', config='quickstart/arithmetic:small'),
-      minutes=8.0,
+      seeds=10,
+      minutes=16.0,
   )

@@ -4,9 +4,9 @@ Paper: Haramati et al., 2026, https://arxiv.org/abs/2602.02722
 
     rlx --config=offline/hecrl_push --workdir=runs/hecrl_push
 
-Result: it does not show. Final eval/episodes/placed after 3000 train steps, median of 5 seeds (worst): 0.4844
-(0.4688), 'the flat policy' 0.4219 (0.3906). Claimed, and got (95 % interval over seeds): above 'the flat
-policy', got 0.0625 (-0.05208 to 0.1042), the seeds leave it open. 214 CPU-s on 2 cores of a CPU;
+Result: it does not show. Final eval/episodes/placed after 3000 train steps, median of 10 seeds (worst):
+0.4531 (0.375), 'the flat policy' 0.4375 (0.3906). Claimed, and got (95 % interval over seeds): above 'the
+flat policy', got 0.02344 (-0.01823 to 0.04688), the seeds leave it open. 251 CPU-s on 1 cores of a CPU;
 `rlx reproduce offline/hecrl_push`.
 """
 

@@ -13,13 +13,18 @@ from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.quickstart import arithmetic
 
+COLUMNS = 2 * 4 + 3  # all steps, the answer and the end token
+SUMMARY_TOKENS, SUMMARY_SAMPLES = 2, 4  # a digit and the end token; answers behind each cut
+BUDGETS = (2, 4, 6, 8)  # tokens of thinking: one to four steps
+SMALL_ROWS = 64  # of thinking
+
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing); `small` (minutes: three digits modulo five, 64 rows of
   thinking, 120 steps)."""
   config = on_chains(arg)
   if parse_arg(arg, smoke=False, small=False).small:
-    config.steps, config.rollout.batch_size, config.updates.microbatches = 120, 64, 1
+    config.steps, config.rollout.batch_size, config.updates.microbatches = 120, SMALL_ROWS, 1
   config.evals.budgets = {
       **config.evals.held_out,
       'name': 'anytime',
@@ -46,34 +51,43 @@ def on_chains(arg: str, *, checks: int = 0) -> ConfigDict:
     config.task.update(modulus=5, min_steps=3, max_steps=3, held_out_share=0.2)
     config.sft.stop.at_least = 0.4  # a guess is right in a fifth
   config.sft.task = config.task
-  columns = 2 * (4 + checks) + 3  # all steps, the answer and the end token
+  columns = COLUMNS + 2 * checks
   config.decoding.max_tokens = config.sft.decoding.max_tokens = columns
   del config.reward  # answers are verified behind each budget
   config.algorithm = {
       'name': 'brpo',
       'clip_low': 0.2,
       'clip_high': 0.2,
-      'budgets': (2, 4, 6, 8),  # tokens of thinking: one to four steps
+      'budgets': BUDGETS,
       'budget_weights': (0.25, 0.25, 0.25, 0.25),
       'decay': 0.5,
       'marker': '#',
-      'summary_tokens': 2,  # a digit and the end token
-      'summary_samples': 4,  # of each cut
+      'summary_tokens': SUMMARY_TOKENS,
+      'summary_samples': SUMMARY_SAMPLES,
   }
   return config
 
 
 def claim() -> Claim:
   """Beside GRPO, which thinks as far as it likes and learns from the answer that it gives then; and with one
-  budget, all of it, which leaves separate training of thinking and of answers. All think in as many rows; the
-  short answers behind cuts come on top, and GRPO has none."""
+  budget, all of it, which leaves separate training of thinking and of answers. All sample as many tokens: who
+  spends fewer on answers behind cuts has more rows of thinking."""
+  brief = SUMMARY_TOKENS * SUMMARY_SAMPLES  # tokens of the answers behind one cut
+  ours, whole = SMALL_ROWS * (COLUMNS + len(BUDGETS) * brief), 256
+  single = ours // (COLUMNS + brief) // 8 * 8  # whole groups
   return Claim(
       paper='S059',
       says='answers behind thinking that is cut at any budget are right more often than those of GRPO',
       argument='small',
       reading=mean('eval/budgets/accuracy', last=3),
       asserts=(above('GRPO'), above('one budget')),
-      baseline=Arm('GRPO', {'algorithm': arithmetic.GRPO, 'reward': {'name': 'verifier'}}),
-      controls=(Arm('one budget', {'algorithm.budgets': (8,), 'algorithm.budget_weights': (1.0,)}),),
+      cost=ours,
+      budget_name='sampled tokens, at most',
+      baseline=Arm('GRPO', {
+          'algorithm': arithmetic.GRPO, 'reward': {'name': 'verifier'}, 'rollout.batch_size': whole,
+      }, cost=whole * COLUMNS),
+      controls=(Arm('one budget', {
+          'algorithm.budgets': BUDGETS[-1:], 'algorithm.budget_weights': (1.0,), 'rollout.batch_size': single,
+      }, cost=single * (COLUMNS + brief)),),
       minutes=12.0,
   )

@@ -61,5 +61,6 @@ def claim() -> Claim:
       reading=mean('mode/hybrid_accuracy', last=50),
       asserts=(above('no advantage between modes', by=0.05),),
       controls=(Arm('no advantage between modes', {'algorithm.inter_coef': 0.0}),),
-      minutes=12.0,
+      seeds=10,
+      minutes=24.0,
   )

@@ -41,5 +41,6 @@ def claim() -> Claim:
       reading=mean('eval/held_out/accuracy', last=10),
       asserts=(above('whole', by=-MARGIN),),
       baseline=Arm('whole', {'rollout': {**arithmetic.get_config('small').rollout.to_dict()}}),
-      minutes=6.0,
+      seeds=10,
+      minutes=12.0,
   )
