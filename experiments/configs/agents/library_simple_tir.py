@@ -10,8 +10,8 @@ Result: it does not show. Mean over the run of eval/sampled/accuracy after 100 t
 eval/sampled/understood: above 'GRPO', got -0.2884 (-0.3739 to -0.1219), the reverse holds. 452 CPU-s on 2
 cores of a CPU; `rlx reproduce agents/library_simple_tir`.
 
-At a fifth of the rate, and with all of the episodes, GRPO came to 0.74 to 0.95 of sampled answers in 240 steps,
-five trial seeds, and without void turns to 0.06 to 0.11: what nobody says is wrong in a batch is said ever more.
+At a fifth of the rate, and with all of the episodes, GRPO came to 0.74 to 0.95 of sampled answers in 240
+steps, five trial seeds, and without void turns to 0.06 to 0.11: what is left out of a batch is not unlearnt.
 """
 
 from ml_collections import ConfigDict
