@@ -30,6 +30,7 @@ def over_groups(
   Returns:
     Arrays [B, ...].
   """
+  prompts, prompt_lengths = jnp.asarray(prompts), jnp.asarray(prompt_lengths)  # of the host, in evaluations
   num_rows, num_shards = prompts.shape[0] * group_size, sharding.row_shards()
   if num_shards == 1:
     return decode(params, prompts, prompt_lengths, rows, group_size)

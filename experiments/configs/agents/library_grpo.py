@@ -8,10 +8,10 @@ else.
 Imitation ends after 20 steps: they come to 18.8 % (median of three seeds), 40 steps to 100 %, so that nothing
 is left to be learnt.
 
-Result: it does not show. Final eval/held_out/accuracy after 100 train steps, median of 5 seeds (worst):
-0.09766 (0.05859), 'imitation alone' 0.2188 (0.09375). Claimed, and got (95 % interval over seeds): above
-'imitation alone' by 0.2, got -0.1094 (-0.2083 to -0.03776), the reverse holds; above 0.6, got 0.1029 (0.06641
-to 0.2461), the run fails it. 221 CPU-s on 1 cores of a CPU; `rlx reproduce agents/library_grpo`.
+Result: it shows. Final eval/held_out/accuracy after 260 train steps, median of 5 seeds (worst): 0.9883
+(0.8438), 'imitation alone' 0.2188 (0.09375). Claimed, and got (95 % interval over seeds): above 'imitation
+alone' by 0.2, got 0.7448 (0.5599 to 0.7878); above 0.6, got 0.9766 (0.8763 to 1). 470 CPU-s on 1 cores of a
+CPU; `rlx reproduce agents/library_grpo`.
 
 With `small`, five times the rate and half of the episodes, GRPO falls below imitation: 0.098 (0.059) beside
 0.219 (0.094), median and worst of five seeds.

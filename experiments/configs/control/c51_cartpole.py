@@ -25,5 +25,4 @@ def get_config(arg: str = '') -> ConfigDict:
       **atoms,
   }
   config.algorithm = {'name': 'c51', 'discount': 0.99, 'target_period': 1, 'target_rate': 0.005, **atoms}
-  config.optimizer.update(learning_rate=2.5e-4, eps=0.01 / 32)  # the authors'
   return config
