@@ -274,12 +274,12 @@ def test_a_shard_that_is_done_does_not_wait(monkeypatch):
 def test_rows_that_do_not_divide_say_the_same(prompts, num_slots):
   """3 prompts of 4 rows go to 8 devices in pieces or filled up; every row is what one device says."""
   model, decoding = LLAMA.replace(num_layers=1), dataclasses.replace(ENDLESS, eos_ids=(5, 6, 7, 8))
-  tokens = jnp.arange(prompts * PROMPT).reshape(prompts, PROMPT) % model.vocab_size
+  tokens = np.arange(prompts * PROMPT).reshape(prompts, PROMPT) % model.vocab_size  # on the host
 
   @jax.jit
   def program(params):
     rows = engine.sample(
-        params, model, tokens, jnp.full(prompts, PROMPT), jax.random.key(1), group_size=GROUP,
+        params, model, tokens, np.full(prompts, PROMPT), jax.random.key(1), group_size=GROUP,
         decoding=decoding, num_slots=num_slots,
     )
     return rows, engine.score(params, model, rows, decoding=decoding, chunk_size=32, packing=PACKING)

@@ -26,5 +26,5 @@ def get_config(arg: str = '') -> ConfigDict:
   config.algorithm = {
       'name': 'qr_dqn', 'discount': 0.99, 'huber_delta': 1.0, 'target_period': 1, 'target_rate': 0.005,
   }
-  config.optimizer.update(learning_rate=1e-4, eps=0.01 / 32)  # (the authors': 5e-5, 0.01 / 32)
+  config.optimizer.update(learning_rate=2.5e-4, eps=0.01 / 32)  # (the authors': 5e-5, 0.01 / 32)
   return config
