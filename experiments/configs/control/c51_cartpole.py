@@ -4,8 +4,10 @@ Paper: Bellemare et al., 2017, https://arxiv.org/abs/1707.06887
 
     rlx --config=control/c51_cartpole --workdir=runs/c51_cartpole
 
-Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 176 of 500, the worst
-129 (`python -m rlx.experiments.control_table`).
+Result: after 100,000 steps of the environment the interquartile mean of ten seeds is 500 of 500, the worst
+272 (`python -m rlx.experiments.control_table`).
+
+At the rate and with the ε of the authors' Adam (2.5e-4, 0.01 / 32) it comes to 396, the worst to 264.
 """
 
 from ml_collections import ConfigDict

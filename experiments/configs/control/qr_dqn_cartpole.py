@@ -4,8 +4,10 @@ Paper: Dabney et al., 2017, https://arxiv.org/abs/1710.10044
 
     rlx --config=control/qr_dqn_cartpole --workdir=runs/qr_dqn_cartpole
 
-Result: after 40,000 steps of the environment the interquartile mean of ten seeds is 210 of 500, the worst
-161 (`python -m rlx.experiments.control_table`).
+Result: after 100,000 steps of the environment the interquartile mean of ten seeds is 488 of 500, the worst
+71 (`python -m rlx.experiments.control_table`).
+
+At 1e-4 it comes to 238; at 5e-4 two of ten trial seeds end below 40.
 """
 
 from ml_collections import ConfigDict
