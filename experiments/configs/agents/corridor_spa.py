@@ -11,6 +11,9 @@ Result: it does not show. Mean over the run of eval/held_out/accuracy after 70 t
 (worst): 0.01562 (0.007812), 'paid in the end' 0.1348 (0.05273). Claimed, and got (95 % interval over seeds):
 above 'paid in the end', got -0.1335 (-0.2598 to -0.05924), the reverse holds. 217 CPU-s on 2 cores of a CPU;
 `rlx reproduce agents/corridor_spa`.
+
+An estimator that learns for 60 steps before, and is frozen then, does no better: at the end of 60 steps of the
+policy four of five trial seeds solve nothing.
 """
 
 from ml_collections import ConfigDict

@@ -4,11 +4,11 @@
 
 Paper: https://arxiv.org/abs/2509.25004. There, the policy rewrites the problems.
 
-Result: it does not show. Mean of the last 10 eval/held_out/accuracy after 320 train steps, median of 5 seeds
-(worst): 0.01767 (0.01533), 'GRPO' 0.02367 (0.01367). Claimed, and got (95 % interval over seeds): above
-'GRPO', got -0.005222 (-0.02111 to 0.01089), the run fails it; mean over the run of
-reward/zero_variance_fraction: below 'GRPO', got 0.005243 (-0.002087 to 0.01041), the seeds leave it open. 240
-CPU-s on 1 cores of a CPU; `rlx reproduce curriculum/clpo_skills`.
+Result: it does not show. Mean of the last 10 eval/held_out/accuracy after 340 train steps, median of 5 seeds
+(worst): 0.583 (0.3337), 'GRPO' 0.7127 (0.4127). Claimed, and got (95 % interval over seeds): above 'GRPO',
+got -0.1173 (-0.1968 to -0.02589), the reverse holds; mean over the run of reward/zero_variance_fraction:
+below 'GRPO', got 0.006397 (-0.0138 to 0.03627), the seeds leave it open. 228 CPU-s on 1 cores of a CPU;
+`rlx reproduce curriculum/clpo_skills`.
 """
 
 from ml_collections import ConfigDict

@@ -4,7 +4,13 @@
 
 Paper: https://arxiv.org/abs/2505.13438. There, four budgets of up to 8,000 tokens.
 
-Result: not run yet.
+Result: it does not show. Mean of the last 3 eval/budgets/accuracy after 495,360 sampled tokens, at most,
+median of 5 seeds (worst): 0.2289 (0.2114), 'GRPO' 0.2911 (0.2286), 'one budget' 0.2447 (0.2197). Claimed, and
+got (95 % interval over seeds): above 'GRPO', got -0.05028 (-0.0763 to 0.05991), the run fails it; above 'one
+budget', got -0.01805 (-0.07333 to 0.06537), the run fails it. 424 CPU-s on 1 cores of a CPU;
+`rlx reproduce reasoning/brpo_chain`.
+
+Answers behind cuts are most of the tokens: GRPO has four times the rows of thinking.
 """
 
 from ml_collections import ConfigDict
