@@ -12,7 +12,7 @@ Result: it does not show. Mean over the run of eval/held_out/accuracy after 70 t
 above 'paid in the end', got -0.1335 (-0.2598 to -0.05924), the reverse holds. 217 CPU-s on 2 cores of a CPU;
 `rlx reproduce agents/corridor_spa`.
 
-An estimator that learns for 60 steps before, and is frozen then, does no better: at the end of 60 steps of the
+An estimator that learns for 60 steps before, and is frozen then, does no better: after 60 steps of the
 policy four of five trial seeds solve nothing.
 """
 

@@ -48,6 +48,7 @@ def get_config(arg: str = '', *, steps: int = 240) -> ConfigDict:
   config.evals.sampled = {**config.evals.held_out, 'name': 'sampled_turns'}
   if arg.small:
     config.steps, config.rollout.batch_size, config.rollout.num_slots = 80, 64, 32
+    config.optimizer.decay_steps = 180  # updates
   else:
     config.optimizer.update(learning_rate=3e-4, decay_steps=0)
   return config
