@@ -38,7 +38,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """Beside rows of their own, as many."""
+  """Beside rows of their own, as many: that nothing is lost. What is saved is not measured here."""
   return Claim(
       paper='S186',
       says='rows that share segments and branch learn as well as rows of their own, at equal rollouts',
