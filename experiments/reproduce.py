@@ -137,8 +137,8 @@ def run(name: str, claim: Claim, workdir: Path) -> Result:
   result = results.make(config, claim, lines, seconds, _where())
   results.write(result, workdir / config / 'result.json')
   compare.draw(
-      [by_metric[claim.reading.metric] for by_metric in lines.values()], claim.reading.metric, claim.unit,
-      workdir / config / 'curve.png', **_FIGURE,
+      [results.thinned(by_metric[claim.reading.metric]) for by_metric in lines.values()],
+      claim.reading.metric, claim.unit, workdir / config / 'curve.png', **_FIGURE,
   )
   return result
 

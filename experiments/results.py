@@ -76,13 +76,13 @@ def make(
     readings = {
         key: one.read(of_arm[one.metric].at, of_arm[one.metric].values) for key, one in claim.readings.items()
     }
-    thin = np.unique(np.linspace(0, len(first.at) - 1, _POINTS).round().astype(int))
+    curve = thinned(first)
     arms[arm.name] = {
         'config': ' '.join([claims.path_of(name, claim, arm), *claims.words(arm)]),
         'budget': _short(first.at[-1]),
         'cpu_seconds': round(seconds[arm.name]),
         'readings': {key: _short(x) for key, x in readings.items()},
-        'curve': {'at': _short(first.at[thin]), 'values': _short(first.values[:, thin])},
+        'curve': {'at': _short(curve.at), 'values': _short(curve.values)},
     }
   kept = {
       'config': name, 'digest': claims.digest_of_all(name, claim), 'paper': claim.paper, 'says': claim.says,
@@ -90,6 +90,12 @@ def make(
       'cpu_seconds': round(sum(seconds.values())), 'arms': arms,
   }
   return Result(name, claim, kept)
+
+
+def thinned(line):
+  """A `compare.Line` with the points that are kept of it in files and figures, the ends among them."""
+  kept = np.unique(np.linspace(0, len(line.at) - 1, _POINTS).round().astype(int))
+  return dataclasses.replace(line, at=line.at[kept], values=line.values[:, kept])
 
 
 def _short(x):

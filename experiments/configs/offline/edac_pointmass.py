@@ -12,8 +12,8 @@ over seeds): above 'behaviour cloning' by 30, got 83.26 (67.29 to 92.21). 113 CP
 On mixed data, two thirds of which are random, six critics do without it: -58.47 (-73.18), median and worst of
 ten seeds, -55.89 (-56.92) with no diversity, -176.8 (-207.3) by cloning.
 
-With two drivers, on five trial seeds each, a diversity of 1 ended between -48 and -238 where they sway by 0.3,
-5 between -53 and -70 and 20 between -50 and -124 where by 0.4.
+With two drivers, on five trial seeds each, a diversity of 1 ended from -48 to -238 where they sway by 0.3,
+5 from -53 to -70 and 20 from -50 to -124 where by 0.4.
 """
 
 from ml_collections import ConfigDict
