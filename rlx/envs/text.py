@@ -140,8 +140,8 @@ def draw_indices(key: jax.Array, num: int, *, num_problems: int, held_out: bool,
 def scatter(index: jax.Array, num_problems: int) -> jax.Array:
   """A fixed bijection of 0..num_problems-1 that leaves no visible order: i -> (a i + b) mod N.
 
-  The product is formed by as many bits of a at a time as keep it below 2**32. (One bit at a time, as doublings
-  and conditional subtractions, LLVM took a minute to compile for a CPU.)
+  The product is formed by as many bits of a at a time as keep it below 2**32. (By doublings and conditional
+  subtractions, one bit at a time, LLVM took a minute to compile it for a CPU.)
 
   Args:
     index: any shape, int32 in 0..num_problems-1.

@@ -31,12 +31,12 @@ def implicit(
     task: whose held-out rows are pairs.
     policy: what is examined.
     reference: what it began as.
-    transcripts: how many greedy completions are handed back to be read.
+    transcripts: how many greedy completions are handed back to be read, one at least.
     pairs: how many comparisons are scored.
   Raises:
     ValueError: there are fewer, or the rows are no pairs.
   """
-  rows, shown = _held_out(task, pairs), task.held_out(min(transcripts, pairs))
+  rows, shown = _held_out(task, pairs), task.held_out(max(1, min(transcripts, pairs)))
 
   def ask(models: Models, world: World):
     del world

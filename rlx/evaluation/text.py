@@ -239,13 +239,13 @@ def likelihood(task: Dataset, policy: Speaker, transcripts: int, *, problems: in
   Args:
     task: the data set.
     policy: what is examined; the chance is taken out of the decoding of its completions.
-    transcripts: how many completions are made.
+    transcripts: how many completions are made; one at least, whose length is told.
     problems: how many held-out rows are scored.
   Raises:
     ValueError: there are fewer held-out rows, or they have nothing to demonstrate.
   """
   at_least(1, problems=problems)
-  shown = task.held_out(min(transcripts, problems))
+  shown = task.held_out(max(1, min(transcripts, problems)))
   rows = task.held_out_demonstrations(problems)
 
   def ask(models: Models, world: World):

@@ -79,8 +79,8 @@ def gaussian_critics(env: Environment, *, num: int, hidden: tuple[int, ...], act
 
 
 def greedy_on_atoms(
-    env: Environment, *, hidden: tuple[int, ...], activation: str, num_atoms: int, low: float, high: float,
-    epsilon: float,
+    env: Environment, *, hidden: tuple[int, ...], activation: str, layer_norm: bool, num_atoms: int,
+    low: float, high: float, epsilon: float,
 ) -> GreedyPolicy:
   """ε-greedy over the means of distributions; `outputs` are their logits [..., num_actions, num_atoms].
 
@@ -90,12 +90,14 @@ def greedy_on_atoms(
   z = atoms(num_atoms=num_atoms, low=low, high=high)
   mean = lambda logits: jax.nn.softmax(logits, axis=-1) @ z
   return greedy_on(
-      env, mean, hidden=hidden, activation=activation, num_outputs=num_atoms, epsilon=epsilon
+      env, mean, hidden=hidden, activation=activation, layer_norm=layer_norm, num_outputs=num_atoms,
+      epsilon=epsilon,
   )
 
 
 def greedy_on_quantiles(
-    env: Environment, *, hidden: tuple[int, ...], activation: str, num_quantiles: int, epsilon: float
+    env: Environment, *, hidden: tuple[int, ...], activation: str, layer_norm: bool, num_quantiles: int,
+    epsilon: float,
 ) -> GreedyPolicy:
   """ε-greedy over the means of quantiles; `outputs` are those [..., num_actions, num_quantiles].
 
@@ -104,13 +106,14 @@ def greedy_on_quantiles(
   """
   mean = lambda quantiles: quantiles.mean(axis=-1)
   return greedy_on(
-      env, mean, hidden=hidden, activation=activation, num_outputs=num_quantiles, epsilon=epsilon
+      env, mean, hidden=hidden, activation=activation, layer_norm=layer_norm, num_outputs=num_quantiles,
+      epsilon=epsilon,
   )
 
 
 def greedy_on(
     env: Environment, mean: Callable[[jax.Array], jax.Array], *, hidden: tuple[int, ...], activation: str,
-    num_outputs: int, epsilon: float,
+    layer_norm: bool, num_outputs: int, epsilon: float,
 ) -> GreedyPolicy:
   """ε-greedy where a network says `num_outputs` numbers of each action, and `mean` [..., N] -> [...] of them.
 
@@ -120,7 +123,9 @@ def greedy_on(
   num = getattr(env.actions, 'num', 0)
   if not num:
     raise ValueError(f'actions are {env.actions}; this policy needs discrete ones')
-  flat = networks.outputs_of(env, num=num * num_outputs, hidden=hidden, activation=activation)
+  flat = networks.outputs_of(
+      env, num=num * num_outputs, hidden=hidden, activation=activation, layer_norm=layer_norm
+  )
 
   def outputs(params, observations):
     x = flat.apply(params, observations)

@@ -278,24 +278,25 @@ def critics(
   return Network(init=init, apply=apply)
 
 
-def action_values(env: Environment, *, hidden: tuple[int, ...], activation: str) -> Network:
+def action_values(env: Environment, *, hidden: tuple[int, ...], activation: str, layer_norm: bool) -> Network:
   """Q(s, ·) of discrete actions: `apply(params, observations [..., O]) -> [..., num_actions]`.
 
   Raises:
     ValueError: the actions are not discrete.
   """
   _require(env, Discrete, 'action_values')
-  init, apply = _trunk(env, hidden, activation, env.actions.num, final_scale=1.0)
-  return Network(init=init, apply=apply)
+  return outputs_of(env, num=env.actions.num, hidden=hidden, activation=activation, layer_norm=layer_norm)
 
 
-def outputs_of(env: Environment, *, num: int, hidden: tuple[int, ...], activation: str) -> Network:
+def outputs_of(
+    env: Environment, *, num: int, hidden: tuple[int, ...], activation: str, layer_norm: bool
+) -> Network:
   """Numbers about an observation: `apply(params, observations [..., O]) -> [..., num]`."""
-  init, apply = _trunk(env, hidden, activation, num, final_scale=1.0)
+  init, apply = _trunk(env, hidden, activation, num, final_scale=1.0, layer_norm=layer_norm)
   return Network(init=init, apply=apply)
 
 
-def dueling(env: Environment, *, hidden: tuple[int, ...], activation: str) -> Network:
+def dueling(env: Environment, *, hidden: tuple[int, ...], activation: str, layer_norm: bool) -> Network:
   """Q(s, ·) = V(s) + A(s, ·) - mean A(s, ·): `apply(params, observations [..., O]) -> [..., num_actions]`.
 
   The two share all hidden layers, so that they are one more output of the last layer; in the paper each has
@@ -306,7 +307,9 @@ def dueling(env: Environment, *, hidden: tuple[int, ...], activation: str) -> Ne
   Source: Wang et al., 2015, https://arxiv.org/abs/1511.06581, eq. 9.
   """
   _require(env, Discrete, 'dueling')
-  init, trunk = _trunk(env, hidden, activation, 1 + env.actions.num, final_scale=1.0)
+  init, trunk = _trunk(
+      env, hidden, activation, 1 + env.actions.num, final_scale=1.0, layer_norm=layer_norm
+  )
 
   def apply(params, observations):
     outputs = trunk(params, observations)
@@ -369,12 +372,12 @@ def picked(of_actions: jax.Array, actions: jax.Array) -> jax.Array:
   return jnp.take_along_axis(of_actions, places, axis=actions.ndim).squeeze(actions.ndim)
 
 
-def _trunk(env, hidden, activation, num_out, final_scale=0.01):
+def _trunk(env, hidden, activation, num_out, final_scale=0.01, layer_norm=False):
   """`(init, apply)` of a network from observations [..., *observation_shape] to [..., num_out]."""
   sizes = (_flat_size(env), *hidden, num_out)
   between = mlp.activation(activation)
   init = lambda key: mlp.init(
-      key, sizes, scale=_HIDDEN_SCALE, final_scale=final_scale, layer_norm=False
+      key, sizes, scale=_HIDDEN_SCALE, final_scale=final_scale, layer_norm=layer_norm
   )
   return init, lambda params, observations: mlp.apply(params, _flat(env, observations), between)
 

@@ -59,7 +59,8 @@ def actor_critic(algorithm, policy, critic):
 
 def dqn_with(network, target, rollout_of):
   def build(env):
-    policy = networks.epsilon_greedy(env, network=lambda env: network(env, **SHAPE), epsilon=0.3)
+    q = functools.partial(network, layer_norm=False, **SHAPE)
+    policy = networks.epsilon_greedy(env, network=q, epsilon=0.3)
     algorithm = dqn.dqn(
         rollout_of(env, policy), policy, target=target, discount=DISCOUNT, huber_delta=1.0, target_period=10
     )
@@ -81,13 +82,15 @@ def prioritised(env, policy):
 
 
 def build_c51(env):
-  policy = of_returns.greedy_on_atoms(env, epsilon=0.3, **ATOMS, **SHAPE)
+  policy = of_returns.greedy_on_atoms(env, layer_norm=False, epsilon=0.3, **ATOMS, **SHAPE)
   algorithm = c51.c51(uniform(env, policy), policy, discount=DISCOUNT, target_period=10, **ATOMS)
   return Agent(algorithm, policy, {'policy': policy}, {'target': 'policy'})
 
 
 def build_qr_dqn(env):
-  policy = of_returns.greedy_on_quantiles(env, num_quantiles=QUANTILES, epsilon=0.3, **SHAPE)
+  policy = of_returns.greedy_on_quantiles(
+      env, layer_norm=False, num_quantiles=QUANTILES, epsilon=0.3, **SHAPE
+  )
   algorithm = qr_dqn.qr_dqn(
       uniform(env, policy), policy, discount=DISCOUNT, huber_delta=0.1, target_period=10
   )
@@ -95,7 +98,8 @@ def build_qr_dqn(env):
 
 
 def build_munchausen_dqn(env):
-  policy = networks.epsilon_greedy(env, network=lambda env: networks.action_values(env, **SHAPE), epsilon=0.3)
+  q = functools.partial(networks.action_values, layer_norm=False, **SHAPE)
+  policy = networks.epsilon_greedy(env, network=q, epsilon=0.3)
   algorithm = munchausen_dqn.munchausen_dqn(
       uniform(env, policy), policy, alpha=0.5, tau=0.01, lowest=-1.0, discount=DISCOUNT, huber_delta=1.0,
       target_period=1, target_rate=0.1,
@@ -169,7 +173,7 @@ def pqn_with(target, **numbers):
 
   def build(env):
     policy = networks.epsilon_greedy(
-        env, network=lambda env: networks.action_values(env, **SHAPE), epsilon=0.3
+        env, network=lambda env: networks.action_values(env, layer_norm=False, **SHAPE), epsilon=0.3
     )
     algorithm = pqn(
         unroll(env, policy, num_envs=16, num_steps=4), policy, epsilon=0.0,

@@ -14,7 +14,7 @@ from rlx.rollout.control.unroll import unroll
 def rnd_with(spread):
   def build(env):
     policy, value = networks.categorical(env, **SHAPE), networks.state_value(env, **SHAPE)
-    features = networks.outputs_of(env, num=4, **SHAPE)
+    features = networks.outputs_of(env, num=4, layer_norm=False, **SHAPE)
     algorithm = rnd(
         unroll(env, policy, num_envs=16, num_steps=4), policy, value, value, features, features,
         clip_low=0.2, clip_high=0.2, entropy_coef=0.0, value_coef=0.5, value_clip=10.0, discount=DISCOUNT,
@@ -27,7 +27,7 @@ def rnd_with(spread):
 
 
 def build_mex(env):
-  table = lambda env: networks.action_values(env, **SHAPE)
+  table = lambda env: networks.action_values(env, layer_norm=False, **SHAPE)
   policy = networks.epsilon_greedy(env, network=table, epsilon=0.3)
   rollout = replay(
       env, policy, num_envs=4, num_steps=1, capacity=4096, warmup_steps=64, batch_size=64

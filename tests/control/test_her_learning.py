@@ -15,7 +15,8 @@ from tests.control import agents
 NUM_BITS, SEEDS, STEPS = 12, 5, 3000
 ENV = bit_flip.bit_flip(num_bits=NUM_BITS, max_steps=NUM_BITS)
 POLICY = networks.epsilon_greedy(
-    ENV, network=lambda env: networks.action_values(env, hidden=(64, 64), activation='relu'), epsilon=0.1
+    ENV, epsilon=0.1,
+    network=lambda env: networks.action_values(env, hidden=(64, 64), activation='relu', layer_norm=False),
 )
 
 

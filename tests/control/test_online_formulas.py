@@ -70,7 +70,7 @@ def test_a_double_target_is_what_the_lagging_network_says_of_the_best_of_the_oth
 @pytest.mark.slow
 def test_dueling_advantages_have_no_mean_and_there_is_one_value_more():
   env = probes.seen(discrete=True)
-  network = networks.dueling(env, **SHAPE)
+  network = networks.dueling(env, layer_norm=False, **SHAPE)
   params, seen = network.init(jax.random.key(0)), jnp.array([[0.3], [-1.0]])
   q = network.apply(params, seen)
   last = params['layers'][-1]
@@ -84,7 +84,7 @@ def test_dueling_advantages_have_no_mean_and_there_is_one_value_more():
 @pytest.mark.parametrize('epsilon', [0.0, 0.2])
 def test_an_epsilon_greedy_policy_says_how_likely_it_was(epsilon):
   env = probes.seen(discrete=True)
-  network = networks.action_values(env, **SHAPE)
+  network = networks.action_values(env, layer_norm=False, **SHAPE)
   policy = networks.epsilon_greedy(env, network=lambda env: network, epsilon=epsilon)
   params, seen = policy.init(jax.random.key(0)), jnp.ones((1000, 1))
   actions, logprobs = policy.sample(params, seen, jax.random.key(1))
@@ -160,7 +160,7 @@ def test_smoothing_stays_inside_its_clip():
 def test_rows_of_stretches_and_weights_count_as_they_say():
   env = probes.better(discrete=True)
   policy = networks.epsilon_greedy(
-      env, network=lambda env: networks.action_values(env, **SHAPE), epsilon=0.1
+      env, network=lambda env: networks.action_values(env, layer_norm=False, **SHAPE), epsilon=0.1
   )
   models = {'policy': policy.init(jax.random.key(0)), 'target': policy.init(jax.random.key(1))}
   algorithm = dqn.dqn(
@@ -181,7 +181,7 @@ def judged(algorithm):
   """Priorities |Q - y| of six transitions, and Q and Q̄ of them and of what follows them [6, A]."""
   env = probes.better(discrete=True)
   policy = networks.epsilon_greedy(
-      env, network=lambda env: networks.action_values(env, **SHAPE), epsilon=0.1
+      env, network=lambda env: networks.action_values(env, layer_norm=False, **SHAPE), epsilon=0.1
   )
   models = {'policy': policy.init(jax.random.key(0)), 'target': policy.init(jax.random.key(1))}
   batch = transitions(env)

@@ -12,7 +12,7 @@ import pytest
 from rlx.engine import sample as engine
 from rlx.envs.chain import chain
 from rlx.envs.hybrid import hybrid
-from rlx.evaluation import text
+from rlx.evaluation import preferences, text
 from rlx.evaluation.budgets import anytime
 from rlx.evaluation.deadend import rectified
 from rlx.evaluation.latent import verified_with_latents
@@ -176,3 +176,13 @@ def test_a_rectified_policy_is_examined_as_a_plain_one():
   plain = ask(text.sampled(toy.TASK, toy.POLICY, 3, problems=24))
   assert plain.keys() == bounded.keys() == NAMES | {'entropy', 'nll'}
   assert bounded['nll'] != plain['nll']
+
+
+def test_where_nothing_is_to_be_read_one_row_is_answered_for_a_program_of_none_is_none():
+  asked = []
+  task = types.SimpleNamespace(
+      held_out=asked.append, held_out_demonstrations=lambda num: {'preferred': np.arange(num) % 2 == 0}
+  )
+  text.likelihood(task, toy.POLICY, 0, problems=4)
+  preferences.implicit(task, toy.POLICY, toy.POLICY, 0, pairs=4)
+  assert asked == [1, 1]

@@ -25,7 +25,7 @@ ENV = cartpole(max_steps=6)
 
 
 def greedy(env, epsilon=0.1):
-  network = lambda env: networks.action_values(env, hidden=(4,), activation='tanh')
+  network = lambda env: networks.action_values(env, hidden=(4,), activation='tanh', layer_norm=False)
   return networks.epsilon_greedy(env, network=network, epsilon=epsilon)
 
 

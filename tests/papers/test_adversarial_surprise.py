@@ -166,7 +166,7 @@ def seeker(env):
 
 def novelty_seeker(env):
   policy, value = networks.categorical(env, **TABLE), networks.state_value(env, **SMALL)
-  features = networks.outputs_of(env, num=8, hidden=(32,), activation='relu')
+  features = networks.outputs_of(env, num=8, hidden=(32,), activation='relu', layer_norm=False)
   rollout = unroll(env, policy, num_envs=32, num_steps=EXPLORE + CONTROL)
   algorithm = rnd.rnd(
       rollout, policy, value, value, features, features, bonus_coef=1.0, bonus_discount=0.95, spread=0.0,

@@ -95,7 +95,7 @@ def in_sample(env, rollout):
 
 
 def q_learner(env, rollout):
-  network = functools.partial(networks.action_values, **SHAPE)
+  network = functools.partial(networks.action_values, layer_norm=False, **SHAPE)
   policy = networks.epsilon_greedy(env, network=network, epsilon=0.0)
   algorithm = dqn.dqn(
       rollout, policy, target=dqn.double_target, discount=0.9, huber_delta=1.0, target_period=100

@@ -19,7 +19,7 @@ SETTINGS = dict(target=dqn.max_target, discount=0.9, huber_delta=10.0, target_pe
 
 
 def parts(env, epsilon=0.1):
-  table = lambda env: networks.action_values(env, hidden=(), activation='tanh')
+  table = lambda env: networks.action_values(env, hidden=(), activation='tanh', layer_norm=False)
   policy = networks.epsilon_greedy(env, network=table, epsilon=epsilon)
   rollout = replay(
       env, policy, num_envs=1, num_steps=8, capacity=20_000, warmup_steps=4, batch_size=512

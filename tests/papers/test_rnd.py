@@ -25,7 +25,7 @@ SETTINGS = dict(
 
 def agent(env, *, hidden, bonus_coef, spread):
   policy, value = networks.categorical(env, **TABLE), networks.state_value(env, **TABLE)
-  features = networks.outputs_of(env, num=8, hidden=hidden, activation='relu')
+  features = networks.outputs_of(env, num=8, hidden=hidden, activation='relu', layer_norm=False)
   algorithm = rnd.rnd(
       unroll(env, policy, num_envs=4, num_steps=32), policy, value, value, features, features,
       bonus_coef=bonus_coef, spread=spread, **SETTINGS,

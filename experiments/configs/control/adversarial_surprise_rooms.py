@@ -7,7 +7,7 @@ Paper: Fickinger et al., 2021, https://arxiv.org/abs/2107.07394
 Result: it shows. Best eval/episodes/room_3 after 300 train steps, median of 20 seeds (worst): 0.8281
 (0.3594), 'RND' 0 (0), 'surprise alone' 0.01562 (0). Claimed, and got (95 % interval over seeds): the median
 above 0.5, got 0.8281 (0.7656 to 0.9297); above 'surprise alone' by 0.4, got 0.8266 (0.7156 to 0.9062); above
-'RND' by 0.2, got 0.7844 (0.5844 to 0.8859). 64 CPU-s on 1 cores of a CPU;
+'RND' by 0.2, got 0.7844 (0.5844 to 0.8859). 185 CPU-s on 1 cores of a CPU;
 `rlx reproduce control/adversarial_surprise_rooms`.
 
 Ten seeds left it open whether it is above RND by 0.2 (0.18 to 0.76); twenty were run then.
@@ -59,7 +59,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
 def seek_novelty(config: ConfigDict) -> None:
   """RND with the same networks and rates, for as many steps of the same rooms."""
-  features = {'name': 'outputs_of', 'num': 8, 'hidden': (32,), 'activation': 'relu'}
+  features = {'name': 'outputs_of', 'num': 8, 'hidden': (32,), 'activation': 'relu', 'layer_norm': False}
   config.env = {**ROOMS, 'max_steps': GAME_STEPS}
   config.models.policy.name = 'categorical'
   config.models.update(bonus_value=config.models.value, predictor=features, target=features)

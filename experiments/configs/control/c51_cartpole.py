@@ -23,6 +23,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'greedy_on_atoms',
       'hidden': (64, 64),
       'activation': 'relu',
+      'layer_norm': False,
       'epsilon': 0.1,
       **atoms,
   }

@@ -17,10 +17,11 @@ from rlx.experiments.configs.control import ppo_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = ppo_cartpole.get_config(arg)
+  trunk = {'hidden': (64, 64), 'activation': 'relu', 'layer_norm': False}
   config.models = {
       'policy': {
           'name': 'epsilon_greedy',
-          'network': {'name': 'action_values', 'hidden': (64, 64), 'activation': 'relu'},
+          'network': {'name': 'action_values', **trunk},
           'epsilon': 0.1,
       },
   }

@@ -16,5 +16,6 @@ from rlx.experiments.configs.control import double_dqn_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = double_dqn_cartpole.get_config(arg)
-  config.models.policy.network.name = 'dueling'
+  config.models.policy.network.update(name='dueling', layer_norm=True)
+  config.optimizer.final_fraction = 0.0
   return config

@@ -6,7 +6,7 @@ Paper: Andrychowicz et al., 2017, https://arxiv.org/abs/1707.01495
 
 Result: it shows. Final eval/episodes/success after 3000 train steps, median of 5 seeds (worst): 1 (1), 'no
 goals in hindsight' 0 (0). Claimed, and got (95 % interval over seeds): the worst seed above 0.9, got 1 (1 to
-1); above 'no goals in hindsight' by 0.5, got 1 (1 to 1). 60 CPU-s on 2 cores of a CPU;
+1); above 'no goals in hindsight' by 0.5, got 1 (1 to 1). 76 CPU-s on 1 cores of a CPU;
 `rlx reproduce control/her_bit_flip`.
 """
 

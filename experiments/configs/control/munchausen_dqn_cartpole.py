@@ -18,4 +18,6 @@ def get_config(arg: str = '') -> ConfigDict:
   config = dqn_cartpole.get_config(arg)
   del config.algorithm.target  # it is soft
   config.algorithm.update(name='munchausen_dqn', alpha=0.9, tau=0.03, lowest=-1.0)  # the authors', for Atari
+  config.models.policy.network.layer_norm = True
+  config.optimizer.final_fraction = 0.0
   return config

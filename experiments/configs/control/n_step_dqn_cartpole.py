@@ -16,5 +16,6 @@ from rlx.experiments.configs.control import double_dqn_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = double_dqn_cartpole.get_config(arg)
+  config.models.policy.network.layer_norm = True
   config.rollout.update(name='n_step_replay', n=3, discount=0.99)
   return config

@@ -7,7 +7,8 @@ Paper: Gallici et al., 2024, https://arxiv.org/abs/2407.04811
 `--config.algorithm.target.name=off_policy.watkins_q_lambda` (or `q_lambda`, `retrace`, both with the ε' of
 `algorithm.epsilon`) takes other targets.
 
-Result: one seed returns 500 of 500 after 512,000 steps of the environment, in 90 s of two cores.
+Result: after 512,000 steps of the environment the interquartile mean of ten seeds is 500 of 500, the worst
+201 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
@@ -19,10 +20,11 @@ from rlx.experiments.configs.control import ppo_cartpole
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = ppo_cartpole.get_config(arg)
+  trunk = {'hidden': (64, 64), 'activation': 'relu', 'layer_norm': True}
   config.models = {
       'policy': {
           'name': 'epsilon_greedy',
-          'network': {'name': 'action_values', 'hidden': (64, 64), 'activation': 'relu'},
+          'network': {'name': 'action_values', **trunk},
           'epsilon': 0.1,
       },
   }

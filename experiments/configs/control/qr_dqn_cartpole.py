@@ -22,6 +22,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'greedy_on_quantiles',
       'hidden': (64, 64),
       'activation': 'relu',
+      'layer_norm': False,
       'epsilon': 0.1,
       'num_quantiles': 32,
   }

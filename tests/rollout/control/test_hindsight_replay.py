@@ -105,7 +105,7 @@ def test_other_goals_change_what_is_paid_and_where_it_ends():
 
 
 def rollout_of(env, relabel, goal_size, **numbers):
-  q = lambda env: networks.action_values(env, hidden=(4,), activation='tanh')
+  q = lambda env: networks.action_values(env, hidden=(4,), activation='tanh', layer_norm=False)
   policy = networks.epsilon_greedy(env, network=q, epsilon=0.5)
   numbers = dict(share=0.5, horizon=4, num_envs=2, num_steps=1, capacity=16, warmup_steps=16) | numbers
   rollout = replay.hindsight_replay(

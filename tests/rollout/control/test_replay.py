@@ -96,7 +96,8 @@ def test_places_are_drawn_in_proportion():
 def rollout_of(make, **more):
   env = probes.better(discrete=True)
   policy = networks.epsilon_greedy(
-      env, network=lambda env: networks.action_values(env, hidden=(4,), activation='tanh'), epsilon=0.5
+      env, epsilon=0.5,
+      network=lambda env: networks.action_values(env, hidden=(4,), activation='tanh', layer_norm=False),
   )
   numbers = dict(num_envs=NUM_ENVS, num_steps=1, capacity=16, warmup_steps=8, batch_size=6)
   rollout = make(env, policy, **numbers | more)
