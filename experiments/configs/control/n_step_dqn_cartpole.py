@@ -4,8 +4,8 @@ Paper: Hessel et al., 2017, https://arxiv.org/abs/1710.02298, section 3
 
     rlx --config=control/n_step_dqn_cartpole --workdir=runs/n_step_dqn_cartpole
 
-Result: after 100,000 steps of the environment the interquartile mean of ten seeds is 388 of 500, the worst
-188 (`python -m rlx.experiments.control_table`).
+Result: after 100,000 steps of the environment the interquartile mean of ten seeds is 499 of 500, the worst
+442 (`python -m rlx.experiments.control_table`). Without layer norm these are 388 and 188.
 """
 
 from ml_collections import ConfigDict
