@@ -6,7 +6,7 @@ import pytest
 
 from rlx.envs.conformance import check_task
 from rlx.experiments.configs.math import word_problems
-from rlx.experiments.studies import common, formats, problems, tricks
+from rlx.experiments.studies import common, formats, problems, solutions, tricks
 
 
 @pytest.mark.slow
@@ -66,3 +66,15 @@ def test_a_study_runs_to_its_page(study, tmp_path):
   ])
   assert (tmp_path / 'page.md').read_text().count('| ') > 10
   assert (tmp_path / 'page.png').stat().st_size > 5000
+
+
+def test_solutions_are_compared_with_where_each_seed_began(tmp_path):
+  accuracy = {'SFT': [0.2, 0.4, 0.3], **{name: [0.3, 0.3, 0.5] for name in solutions.METHODS}}
+  metrics = ('f1', 'first_wrong', 'all_right', 'auc', 'accuracy', 'chosen')
+  rows = [dict.fromkeys((f'eval/held_out/{name}' for name in metrics), x) for x in (0.5, 0.6, 0.7)]
+  asked = dict.fromkeys((*solutions.ASKED, 'steps'), rows)
+  solutions.write(tmp_path / 'page', accuracy, asked, solutions.STEPS)
+  page = (tmp_path / 'page.md').read_text()
+  assert '| SFT | 30.0 (20.0 to 40.0) | +0.0 (+0.0 to +0.0) | | |' in page
+  assert '| Step-DPO | 30.0 (30.0 to 50.0) | +10.0 (-10.0 to +20.0) | 60.0 (50.0 to 70.0) | +0.6 |' in page
+  assert 'the first wrong step of 60.0 (50.0 to 70.0) %' in ' '.join(page.split())

@@ -22,7 +22,7 @@ from rlx.experiments.init_model import init_model
 
 HERE = Path(FOLDER)
 
-_NUM_ASKED = 256
+NUM_ASKED = 256
 _NAMES = ('Ada', 'Ben', 'Chloe', 'David', 'Emma', 'Femi', 'Grace', 'Hugo')
 _THINGS = ('apples', 'books', 'coins', 'marbles', 'pencils', 'shells', 'stamps', 'tickets')
 _TIMES = {2: 'twice', 3: 'three times'}
@@ -133,9 +133,10 @@ def solution(rng: random.Random, wrong_from: int) -> tuple[str, list[str], list[
 
 
 def right_solution(rng: random.Random) -> dict:
-  """A solution as it is to be imitated, a line a step."""
+  """A solution as it is to be imitated, a line a step, and its result."""
   prompt, steps, _ = solution(rng, 3)  # from no step on
-  return {'prompt': prompt, 'completion': ''.join(f'{step}\n' for step in steps)}
+  answer = steps[-1].rstrip('.').rpartition(' ')[2]
+  return {'prompt': prompt, 'completion': ''.join(f'{step}\n' for step in steps), 'answer': answer}
 
 
 def labelled_steps(rng: random.Random) -> dict:
@@ -164,7 +165,7 @@ def write_to(path: Path, rows: list[dict]) -> None:
 def word_problems(*, num: int, long: bool = False) -> dict[str, list[dict]]:
   """Different problems, as the `rows` of `dataset.of_rows`: `num` to train on, and 256 others to be asked."""
   rng, seen = random.Random(1), {}
-  while len(seen) < num + _NUM_ASKED:
+  while len(seen) < num + NUM_ASKED:
     problem = long_word_problem(rng) if long else word_problem(rng)
     seen[problem['question']] = problem
   problems = [*seen.values()]
@@ -186,7 +187,7 @@ def more_solutions(num: int, folder: Path) -> None:
   makers = {'solutions': right_solution, 'steps': labelled_steps, 'step_pairs': parted_solutions}
   for name, make in makers.items():
     rng, seen = random.Random(1), {}
-    while len(seen) < num + _NUM_ASKED:
+    while len(seen) < num + NUM_ASKED:
       row = make(rng)
       seen[row['prompt']] = row
     rows = [*seen.values()]

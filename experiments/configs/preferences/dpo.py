@@ -15,8 +15,8 @@ and the run a second copy of the weights (`run/stored.py`).
 
 The model of the end is in `runs/dpo/model`. Paper: https://arxiv.org/abs/2305.18290.
 
-Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
-thousand random parameters in `experiments/data`; margins of held-out pairs move by 2e-4 nats, 51 CPU-seconds.
+Result: on comparisons of people and a small decoder made from nothing (docs/studies/harmless.md) the better
+of two held-out answers gains more in 58.8 % after 60 steps at 1e-4. No pretrained model was at hand.
 """
 
 from ml_collections import ConfigDict

@@ -5,8 +5,8 @@
 Rows are `prompt, completion, label` (true or false); or `prompt, chosen, rejected`, whose answers are taken
 one by one. `held_out` holds comparisons. Paper: https://arxiv.org/abs/2402.01306.
 
-Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
-thousand random parameters in `experiments/data`; it runs, and is exported.
+Result: on comparisons of people and a small decoder made from nothing (docs/studies/harmless.md) the better
+of two held-out answers gains more in 57.7 % after 60 steps at 1e-4. No pretrained model was at hand.
 """
 
 from ml_collections import ConfigDict

@@ -11,8 +11,10 @@ Rows in which the steps before stand by themselves (as in the authors' Math-Step
 
 Paper: https://arxiv.org/abs/2406.18629.
 
-Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
-thousand random parameters in `experiments/data`; it runs, and is exported.
+Result: it does not help a small decoder from nothing that solves 14 % of sums in three steps
+(docs/studies/solutions.md, median of three seeds): 150 steps at 1e-4 take it to 7 % (DPO on whole answers:
+to 8 %), more SFT to 26 %. The better answer gains more than the worse in 63 % of held-out comparisons, for
+both become less likely. No pretrained model was at hand.
 """
 
 from ml_collections import ConfigDict

@@ -15,8 +15,9 @@ anew.
 
 Paper: https://arxiv.org/abs/2404.09656.
 
-Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
-thousand random parameters in `experiments/data`; it runs, and is exported.
+Result: it does not help a small decoder from nothing that solves 14 % of sums in three steps
+(docs/studies/solutions.md, median of three seeds): 150 steps at 1e-4, a period of 10, take it to 7 %, as DPO
+(8 %); more SFT to 26 %. No pretrained model was at hand.
 """
 
 from ml_collections import ConfigDict
