@@ -35,7 +35,7 @@ PARTS = {
     'rollout': 'where batches come from',
     'reward': 'what rows are worth',
     'decoding': 'how language models speak: `max_tokens, min_tokens, temperature, top_k, top_p, min_p, ..`',
-    'score': 'how rows are scored: `chunk_tokens, packed_columns, packed_rows, share_prompts`',
+    'score': 'how rows are scored: `chunk_tokens, packed_columns, packed_rows, share_prompts, [packed_kept]`',
     'given': 'name -> digest of a part that was handed over as an object (`rlx.finetune`), such as `rows`',
 }
 _GIVEN = frozenset(('transcripts',))  # numbers that are asked for like parts: the builder knows them

@@ -40,7 +40,7 @@ def _scored(arguments):
 
   from rlx import sharding
   from rlx.data.dataset import dataset
-  from rlx.engine.speaker import Judge
+  from rlx.engine.speaker import Judge, Scoring
   from rlx.models.classifier import classifier
 
   model = classifier(
@@ -55,7 +55,8 @@ def _scored(arguments):
   if not task.num_answers:
     raise ValueError(f'{arguments.data} holds prompts only; it needs chosen and rejected, or completion')
   params = model.load(sharding.make_mesh(data=1, fsdp=1, tensor=1))
-  judge, size = jax.jit(Judge(head=model.functions).apply), arguments.batch_size
+  scoring = Scoring(chunk_tokens=length, packing=None)
+  judge, size = jax.jit(Judge(head=model.functions, scoring=scoring).apply), arguments.batch_size
   tokens, lengths = (task.data[name] for name in ('tokens', 'lengths'))
   if tokens.shape[1] > length:
     raise ValueError(f'a row has {tokens.shape[1]} tokens, and the reward model reads {length}; shorten it')

@@ -132,7 +132,7 @@ DRAFTER = Speaker(
 )
 CRITIC = Critic(head=TokenHead(MODEL), scoring=SCORING)
 IMPLICIT = ImplicitJudge(head=PolicyRatio(MODEL, 0.05), decoding=DECODING, scoring=SCORING)
-JUDGE = Judge(head=RowHead(MODEL))
+JUDGE = Judge(head=RowHead(MODEL), scoring=SCORING)
 LENGTH = types.SimpleNamespace(apply=lambda params, batch: 0.1 * batch['action_mask'].sum(axis=1))  # a judge
 
 # Two rooms: a step into the other one, and `t`, is worth 1; actions are single tokens.

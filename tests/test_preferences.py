@@ -73,9 +73,9 @@ def buffers_of(method, chunk_tokens):
       'prompt_lengths': jnp.full(ROWS, 4), 'groups': jnp.arange(ROWS) // 2,
   }
   rollout = StatefulRollout(begin=lambda key: {}, draw=lambda models, world, key: (rows, world), data=None)
+  scoring = Scoring(chunk_tokens=chunk_tokens, packing=None)
   speaker = Speaker(
-      model=model, decoding=dataclasses.replace(table.DECODING, max_tokens=COLUMNS - 4),
-      scoring=Scoring(chunk_tokens=chunk_tokens, packing=None),
+      model=model, decoding=dataclasses.replace(table.DECODING, max_tokens=COLUMNS - 4), scoring=scoring,
   )
   policy = jax.eval_shape(model.init, jax.random.key(0))
   if method == 'dpo':
@@ -85,7 +85,7 @@ def buffers_of(method, chunk_tokens):
     params, slow = {'policy': policy}, {'reference': policy}
   else:
     head = heads.reward_head(model)
-    algorithm = bradley_terry(rollout, Judge(head=head.functions))
+    algorithm = bradley_terry(rollout, Judge(head=head.functions, scoring=scoring))
     begin = lambda policy: head.init(jax.random.key(0), {'policy': policy})
     params, slow = {'judge': jax.eval_shape(begin, policy)}, {}
   optimizer = optax.sgd(1.0)

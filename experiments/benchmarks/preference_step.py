@@ -21,7 +21,9 @@ import numpy as np
 from rlx.experiments.benchmarks.grpo_step import HERE, interleaved, show, write_model
 
 PAIRS, PROMPT_TOKENS, ANSWER_TOKENS, STEPS = 16, 32, 64, 40
-PACKED_COLUMNS = {'W': 160, 'R': 192}  # of rlx's DPO: a pair of W and its prompt fill a row
+PACKED = {  # of rlx: a pair of W and its prompt fill a row; most batches are one part, which is kept
+    'W': {'columns': 160, 'rows': 16, 'kept': 1}, 'R': {'columns': 192, 'rows': 8, 'kept': 1},
+}
 
 
 def main() -> None:
@@ -31,10 +33,9 @@ def main() -> None:
     for workload in arguments.workloads:
       write_pairs(Path(folder), workload)
       for method in arguments.methods:
-        packed = PACKED_COLUMNS[workload]
         job = {
             'model': f'{folder}/model', 'pairs': f'{folder}/pairs.jsonl', 'batch': PAIRS, 'method': method,
-            'prompt_tokens': PROMPT_TOKENS, 'answer_tokens': ANSWER_TOKENS, 'packed_columns': packed,
+            'prompt_tokens': PROMPT_TOKENS, 'answer_tokens': ANSWER_TOKENS, 'packed': PACKED[workload],
         }
         (Path(folder) / 'job.json').write_text(json.dumps(job))
         sides = {

@@ -46,17 +46,16 @@ def program(job: dict):
       max_prompt_tokens=job['prompt_tokens'], max_completion_tokens=job['answer_tokens'], malformed='strict',
   )
   rows = 2 * job['batch']
+  scoring = Scoring(chunk_tokens=2048, packing=Packing(share_prompts=True, **job['packed']))
   if job['method'] == 'reward':
     judge = heads.reward_head(model)
     algorithm = bradley_terry(
-        pairs.judged_comparisons(task, batch_size=rows), Judge(head=judge.functions)
+        pairs.judged_comparisons(task, batch_size=rows), Judge(head=judge.functions, scoring=scoring)
     )
     trained, slow = {'judge': judge.init(jax.random.key(0), {'policy': params})}, {}
   else:
     policy = Speaker(
-        model=model, scoring=Scoring(
-            chunk_tokens=2048, packing=Packing(columns=job['packed_columns'], rows=4, share_prompts=True)
-        ),
+        model=model, scoring=scoring,
         decoding=Decoding(
             max_tokens=job['answer_tokens'], min_tokens=0, temperature=1.0, top_k=0, top_p=1.0,
             sampler='gumbel', eos_ids=task.eos_ids, pad_id=task.pad_id,

@@ -36,7 +36,7 @@ def compared(folder: str, workload: str, rounds: int) -> dict[str, float]:
   job = {
       'model': f'{folder}/model', 'pairs': f'{folder}/pairs.jsonl', 'batch': preference_step.PAIRS,
       'prompt_tokens': preference_step.PROMPT_TOKENS, 'answer_tokens': preference_step.ANSWER_TOKENS,
-      'packed_columns': preference_step.PACKED_COLUMNS[workload],
+      'packed': preference_step.PACKED[workload],
   }
   begun = time.process_time()
   programs = {method: program({**job, 'method': method}) for method in ('stored', 'dpo')}

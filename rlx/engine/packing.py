@@ -7,7 +7,8 @@ length is decided by the data), so that computation and memory follow the tokens
 out is put back where the tokens were: nobody else needs to know.
 
 The gradient runs the same loop again: each part is computed anew and differentiated, so that the
-activations of one part are all that is ever held. That is one forward pass more than without.
+activations of one part are all that is ever held. That is one forward pass more than without; of so many
+parts as there is memory for, activations may be kept instead.
 """
 
 from collections.abc import Callable
@@ -37,15 +38,20 @@ class Packing:
       so that attention grows with it, while rows that are short beside it leave less room unused.
     rows: packed rows that go through the model at a time, on each shard of devices.
     share_prompts: the prompt of a group is put in a packed row once for all rows of the group there.
+    kept: of so many parts the activations are kept for the gradient; those behind are computed anew. On a
+      mesh that splits weights this wants `remat`: otherwise what was gathered is among the activations.
   """
 
   columns: int
   rows: int
   share_prompts: bool
+  kept: int = 0
 
   def __post_init__(self):
     if self.columns < 1 or self.rows < 1:
       raise ValueError(f'packed_columns={self.columns}, packed_rows={self.rows}: both must be at least 1')
+    if self.kept < 0:
+      raise ValueError(f'packed_kept={self.kept}: it must be at least 0')
 
 
 class Layout(NamedTuple):
@@ -60,10 +66,13 @@ class Layout(NamedTuple):
 
 
 def lay_out(batch: Batch, packing: Packing) -> Layout:
-  """Packs the rows of a batch, each into the newest packed row if it has room for it, otherwise into another.
+  """Packs the rows of a batch: the longest first, each into the first packed row that has room for it.
+
+  Where prompts are shared, the rows of a group stand together if they fit a packed row: each parting costs
+  another copy of the prompt. Room that is too small for any whole group takes single rows.
 
   Args:
-    batch: rows with `tokens, valid, action_mask, prompt_lengths, groups`, taken in the order of `groups`.
+    batch: rows with `tokens, valid, action_mask, prompt_lengths, groups`.
     packing: how.
   Returns:
     The layout; N is a multiple of `packing.rows`, enough for any lengths.
@@ -77,13 +86,19 @@ def lay_out(batch: Batch, packing: Packing) -> Layout:
         f'score.packed_columns={packing.columns} is less than the {width} columns of a row (prompt and '
         'max_tokens); raise it'
     )
-  place = functools.partial(_place, packing=packing)
-  # Two neighbours that were not joined fill more than one packed row between them.
+  # What begins a packed row did not fit the one before: two neighbours fill more than one between them.
   num_packed = min(num_rows, 2 * num_rows * width // packing.columns + 1)
   num_packed += -num_packed % packing.rows
-  order = jnp.argsort(batch['groups'], stable=True)
-  rows = tuple(x[order] for x in (prompt_lengths, lengths, batch['groups']))
-  end, found = jax.lax.scan(place, _Open(*jnp.array([0, 0, -1, 0], jnp.int32)), rows)
+  own = lengths - prompt_lengths
+  groups = batch['groups'] if packing.share_prompts else jnp.arange(num_rows)
+  _, member_of = jnp.unique(groups, return_inverse=True, size=num_rows)
+  own_of_group = jnp.zeros_like(own).at[member_of].add(own)[member_of]
+  whole = prompt_lengths + own_of_group
+  order = jnp.lexsort((member_of, -whole))
+  rows = tuple(x[order] for x in (prompt_lengths, own, own_of_group, member_of))
+  place = functools.partial(_place, columns=packing.columns, smallest=jnp.min(whole))
+  begin = _Open(jnp.zeros(num_packed, jnp.int32), *jnp.array([-1, 0, 0, 0], jnp.int32))
+  end, found = jax.lax.scan(place, begin, rows)
   packed, prompt_start, own_start = (jnp.zeros_like(x).at[order].set(x) for x in found)
 
   columns = jnp.arange(width)[None]
@@ -113,29 +128,35 @@ def lay_out(batch: Batch, packing: Packing) -> Layout:
       ),
       sources=spread(jnp.maximum(source, 0), 0),
       action_index=spread(jnp.where(batch['action_mask'], behind, -1), -1),
-      num_used=end.packed + 1,
+      num_used=jnp.sum(end.used > 0),
   )
 
 
 class _Open(NamedTuple):
-  """The packed row that is being filled, and the copy of a prompt that a row of the same group may use."""
+  """How full the packed rows are, and where the newest row's group stands."""
 
-  packed: jax.Array
-  used: jax.Array
+  used: jax.Array  # [N], columns
   group: jax.Array
+  packed: jax.Array  # where the copy of the group's prompt is
   prompt_start: jax.Array
+  left: jax.Array  # tokens behind the prompts of the group's rows that have no place yet
 
 
-def _place(open_: _Open, row, *, packing: Packing):
+def _place(open_: _Open, row, *, columns: int, smallest: jax.Array):
   """Finds room for one row: (packed row, start of its prompt, start of what is behind)."""
-  prompt_length, length, group = row
-  own = length - prompt_length
-  shares = (group == open_.group) & (open_.used + own <= packing.columns) & packing.share_prompts
-  fits = shares | (open_.used + length <= packing.columns)
-  packed, used = open_.packed + ~fits, jnp.where(fits, open_.used, 0)
+  prompt_length, own, own_of_group, group = row
+  is_newest = group == open_.group
+  left = jnp.where(is_newest, open_.left, own_of_group)
+  room = columns - open_.used
+  shares = is_newest & (own <= room[open_.packed])
+  is_alone = (room < smallest) | (prompt_length + left > columns)
+  first = jnp.argmax(prompt_length + jnp.where(is_alone, own, left) <= room)
+  packed = jnp.where(shares, open_.packed, first).astype(jnp.int32)
+  used = open_.used[packed]
   prompt_start = jnp.where(shares, open_.prompt_start, used)
   own_start = jnp.where(shares, used, used + prompt_length)
-  return _Open(packed, own_start + own, group, prompt_start), (packed, prompt_start, own_start)
+  filled = open_.used.at[packed].set(own_start + own)
+  return _Open(filled, group, packed, prompt_start, left - own), (packed, prompt_start, own_start)
 
 
 def over_cells(
@@ -152,22 +173,33 @@ def over_cells(
   Returns:
     Arrays [N, C]; 0 in packed rows that are not used.
   """
-  return _over_cells(function, packing.rows, params, layout)
+  num_parts = layout.tokens.shape[0] // packing.rows
+  return _over_cells(function, packing.rows, min(packing.kept, num_parts), params, layout)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _over_cells(function, num_rows, params, layout):
-  shape = layout.tokens.shape
-  outputs = jax.eval_shape(function, params, _part(layout, 0, num_rows))
-  outputs = jax.tree.map(lambda x: jnp.zeros(shape, x.dtype), outputs)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
+def _over_cells(function, num_rows, num_kept, params, layout):
+  del num_kept
+  read = lambda index: function(params, _part(layout, index, num_rows))
+  return _read_parts(read, _nothing_read(read, layout), layout, num_rows, begin=0)
 
-  def step(index, outputs):
-    part = function(params, _part(layout, index, num_rows))
-    put = lambda whole, x: jax.lax.dynamic_update_slice_in_dim(whole, x, index * num_rows, axis=0)
-    return jax.tree.map(put, outputs, part)
 
-  with loops.times(shape[0] // num_rows):
-    return jax.lax.fori_loop(0, _num_parts(layout, num_rows), step, outputs)
+def _nothing_read(read, layout) -> dict[str, jax.Array]:
+  return jax.tree.map(lambda x: jnp.zeros(layout.tokens.shape, x.dtype), jax.eval_shape(read, 0))
+
+
+def _read_parts(read, outputs, layout, num_rows, *, begin):
+  """Outputs [N, C] with what `read` says of each part from `begin` on."""
+  if begin == layout.tokens.shape[0] // num_rows:
+    return outputs
+  step = lambda index, outputs: _put(outputs, read(index), index * num_rows)
+  with loops.times(layout.tokens.shape[0] // num_rows - begin):
+    return jax.lax.fori_loop(begin, _num_parts(layout, num_rows), step, outputs)
+
+
+def _put(whole, part, index):
+  """A tree of arrays in which `part` stands from `index` on."""
+  return jax.tree.map(lambda x, y: jax.lax.dynamic_update_slice_in_dim(x, y, index, axis=0), whole, part)
 
 
 @flax.struct.dataclass
@@ -176,39 +208,76 @@ class _Perturbed:
 
   leaves: tuple[bool, ...] = flax.struct.field(pytree_node=False)
 
+  def trained(self, params) -> list[jax.Array]:
+    return [leaf for leaf, want in zip(jax.tree.leaves(params), self.leaves, strict=True) if want]
 
-def _forward(function, num_rows, params, layout):
+  def differentiated(self, function, params):
+    """What `jax.vjp` says of `function(params, part)`, a function of `part`, by what is trained."""
+    leaves, structure = jax.tree.flatten(params)
+
+    def whole(trained):
+      trained = iter(trained)
+      merged = [next(trained) if want else leaf for leaf, want in zip(leaves, self.leaves, strict=True)]
+      return jax.tree.unflatten(structure, merged)
+
+    return lambda part: jax.vjp(lambda trained: function(whole(trained), part), self.trained(params))
+
+
+def _forward(function, num_rows, num_kept, params, layout):
   flags = tuple(x.perturbed for x in jax.tree.leaves(params, is_leaf=lambda x: hasattr(x, 'perturbed')))
   params, layout = jax.tree.map(
       lambda x: x.value, (params, layout), is_leaf=lambda x: hasattr(x, 'perturbed')
   )
-  return _over_cells(function, num_rows, params, layout), (params, layout, _Perturbed(flags))
+  wanted = _Perturbed(flags)
+  if not num_kept:
+    return _over_cells(function, num_rows, num_kept, params, layout), (params, layout, wanted, None)
+  differentiated = wanted.differentiated(function, params)
+
+  def activations(index):
+    values, pull = differentiated(_part(layout, index, num_rows))
+    return values, pull.opaque_residuals  # without the parameters
+
+  def step(index, carry):
+    outputs, kept = carry
+    values, residuals = activations(index)
+    residuals = jax.tree.map(lambda x: x[None], residuals)
+    return _put(outputs, values, index * num_rows), _put(kept, residuals, index)
+
+  read = lambda index: function(params, _part(layout, index, num_rows))
+  _, shapes = jax.eval_shape(activations, 0)
+  room = jax.tree.map(lambda x: jax.lax.empty((num_kept, *x.shape), x.dtype), shapes)
+  with loops.times(num_kept):
+    end = jnp.minimum(num_kept, _num_parts(layout, num_rows))
+    outputs, kept = jax.lax.fori_loop(0, end, step, (_nothing_read(read, layout), room))
+  return _read_parts(read, outputs, layout, num_rows, begin=num_kept), (params, layout, wanted, kept)
 
 
-def _backward(function, num_rows, residuals, cotangents):
-  params, layout, wanted = residuals
+def _backward(function, num_rows, num_kept, residuals, cotangents):
+  params, layout, wanted, kept = residuals
   shapes = jax.eval_shape(function, params, _part(layout, 0, num_rows))
   cotangents = {
       name: jnp.zeros(layout.tokens.shape, shapes[name].dtype) if _is_zero(x) else x
       for name, x in cotangents.items()
   }
-  leaves, structure = jax.tree.flatten(params)
-  trained = [leaf for leaf, want in zip(leaves, wanted.leaves, strict=True) if want]
+  differentiated = wanted.differentiated(function, params)
 
-  def whole(trained):
-    trained = iter(trained)
-    merged = [next(trained) if want else leaf for leaf, want in zip(leaves, wanted.leaves, strict=True)]
-    return jax.tree.unflatten(structure, merged)
-
-  def step(index, total):
-    part = _part(layout, index, num_rows)
-    _, pull = jax.vjp(lambda trained: function(whole(trained), part), trained)
+  def step(index, total, kept=None):
+    _, pull = differentiated(_part(layout, index, num_rows))
+    if kept is not None:  # what was just computed is then used by nobody, and the compiler leaves it out
+      pull.opaque_residuals = jax.tree.map(lambda x: x[index], kept)
     (grads,) = pull(jax.tree.map(lambda x: _rows(x, index, num_rows), cotangents))
     return jax.tree.map(lambda total, grad: total + grad.astype(total.dtype), total, grads)
 
-  total = [jnp.zeros(leaf.shape, jnp.promote_types(leaf.dtype, jnp.float32)) for leaf in trained]
-  with loops.times(layout.tokens.shape[0] // num_rows):
-    total = iter(jax.lax.fori_loop(0, _num_parts(layout, num_rows), step, total))
+  total = [jnp.zeros(x.shape, jnp.promote_types(x.dtype, jnp.float32)) for x in wanted.trained(params)]
+  num_parts = _num_parts(layout, num_rows)
+  if num_kept:
+    with loops.times(num_kept):
+      keeping = functools.partial(step, kept=kept)
+      total = jax.lax.fori_loop(0, jnp.minimum(num_kept, num_parts), keeping, total)
+  if num_anew := layout.tokens.shape[0] // num_rows - num_kept:
+    with loops.times(num_anew):
+      total = jax.lax.fori_loop(num_kept, num_parts, step, total)
+  total, (leaves, structure) = iter(total), jax.tree.flatten(params)
   grads = [
       next(total).astype(leaf.dtype) if want else jnp.zeros_like(leaf)
       for leaf, want in zip(leaves, wanted.leaves, strict=True)

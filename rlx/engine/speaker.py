@@ -167,13 +167,21 @@ class Judge:
 
   Attributes:
     head: its functions.
+    scoring: how rows are read.
   """
 
   head: RowHead
+  scoring: Scoring
 
   def apply(self, params: Params, batch: Batch) -> jax.Array:
-    """[B] float32 for rows with `tokens, valid` [B, T], read up to the last valid token."""
-    return self._over_rows(self.head.read, params, batch)
+    """[B] float32 for rows with `tokens, valid` [B, T], read up to the last valid token.
+
+    Packed, the rows also have `action_mask, prompt_lengths, groups`.
+    """
+    if self.scoring.packing is None:
+      return self._over_rows(self.head.read, params, batch)
+    rows = {name: batch[name] for name in packings.COLUMNS}
+    return sharding.over_rows(self._read_packed, params, rows, **_layout_of(self.head.trunk))
 
   def embed(self, params: Params, batch: Batch) -> jax.Array:
     """[B, D] float32, what the head reads of such rows."""
@@ -184,6 +192,14 @@ class Judge:
     rows = (batch['tokens'], batch['valid'].sum(axis=1))
     return sharding.over_rows(read, params, rows, **_layout_of(self.head.trunk))
 
+  def _read_packed(self, params, batch):
+    packing = self.scoring.packing
+    layout = packings.lay_out(batch, packing)
+    read = lambda params, part: {'values': self.head.read_each(params, part.tokens, part.places)}
+    values = packings.back(packings.over_cells(read, params, layout, packing)['values'], layout)
+    last = batch['valid'].sum(axis=1, keepdims=True) - 1
+    return jnp.take_along_axis(values, last, axis=1)[:, 0]
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImplicitJudge(Judge):
@@ -191,13 +207,12 @@ class ImplicitJudge(Judge):
 
   Attributes:
     head: its functions, of what it is and what it is compared with.
-    decoding: of the policy that it judges: temperature and filters apply in both log-probs.
     scoring: how rows are scored.
+    decoding: of the policy that it judges: temperature and filters apply in both log-probs.
   """
 
   head: PolicyRatio
   decoding: Decoding
-  scoring: Scoring
 
   def apply(self, params: Params, batch: Batch) -> jax.Array:
     """[B] float32 β log(π_φ(y) / π_ref(y)) of the actions of each row."""
@@ -236,7 +251,7 @@ def in_stage(functions: Any, decoding: Callable[[], Decoding], scoring: Callable
   if isinstance(functions, TokenHead):
     return Critic(head=functions, scoring=scoring())
   if isinstance(functions, RowHead):
-    return Judge(head=functions)
+    return Judge(head=functions, scoring=scoring())
   if isinstance(functions, StoredScores):
     decoding().require_plain('stored log-probs are those of the model itself')
   if isinstance(functions, PolicyRatio):

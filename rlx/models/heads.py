@@ -45,6 +45,11 @@ class RowHead:
     """[B] float32 of rows [B, T] of which the first `lengths` [B] tokens count."""
     return jnp.dot(self.embed(params, tokens, lengths), params['reward_head'])
 
+  def read_each(self, params: Params, tokens: jax.Array, places: Places) -> jax.Array:
+    """[B, T] float32: what `read` says of a row that ends there; `places` as for `transformer.forward`."""
+    hidden, _ = self.trunk.forward(params['trunk'], tokens, places)
+    return jnp.einsum('btd,d->bt', hidden.astype(jnp.float32), params['reward_head'])
+
   def embed(self, params: Params, tokens: jax.Array, lengths: jax.Array) -> jax.Array:
     """[B, D] float32, what the head reads of such rows."""
     hidden, _ = self.trunk.forward(params['trunk'], tokens)

@@ -402,13 +402,14 @@ def _scoring(config, parts: Parts) -> Scoring:
   if 'score' not in config:
     raise ConfigError('rows of a language model are scored here, and there is no section score that says how')
   keys = {'chunk_tokens', 'packed_columns', 'packed_rows', 'share_prompts'}
-  require_keys(config.score.keys(), keys, 'score', 'a run')
+  require_keys({*config.score.keys()} - {'packed_kept'}, keys, 'score', 'a run')
   section = config.score
   try:
     at_least(1, chunk_tokens=section.chunk_tokens)
     at_least(0, packed_columns=section.packed_columns, packed_rows=section.packed_rows)
     packing = Packing(
-        columns=section.packed_columns, rows=section.packed_rows, share_prompts=section.share_prompts
+        columns=section.packed_columns, rows=section.packed_rows, share_prompts=section.share_prompts,
+        **({'kept': section.packed_kept} if 'packed_kept' in section else {}),
     ) if section.packed_columns else None
   except ValueError as error:
     raise ConfigError(f'config.score: {error}') from error

@@ -12,9 +12,10 @@ from test_sample import DECODINGS, MODEL, PARAMS, drawn
 from rlx.engine import packing as packings
 from rlx.engine import sample as engine
 from rlx.engine.packing import Packing
-from rlx.engine.speaker import Critic, Scoring
+from rlx.engine.speaker import Critic, Judge, Scoring
 from rlx.models import lora
-from rlx.models.heads import TokenHead, init_value
+from rlx.models.heads import RowHead, TokenHead, init_value
+from rlx.run import costs
 from tests.cases import cases
 
 SEVEN = dataclasses.replace(DECODINGS['plain'], max_tokens=7)
@@ -66,13 +67,16 @@ def ragged(model, *, num_prompts=5, group_size=3, prompt_columns=4, max_tokens=7
 
 
 @pytest.mark.parametrize(
-    ('columns', 'rows', 'share'),
-    cases([(9, 4, False), (20, 2, True), (64, 1, True)], at_once=[(20, 2, True)]),
+    ('columns', 'rows', 'share', 'kept'),
+    cases(
+        [(9, 4, False, 0), (20, 2, True, 0), (64, 1, True, 0), (20, 1, True, 2), (20, 2, True, 100)],
+        at_once=[(20, 2, True, 0), (20, 1, True, 2)],
+    ),
 )
-def test_scores_and_gradients_are_those_of_padded_rows(columns, rows, share):
+def test_scores_and_gradients_are_those_of_padded_rows(columns, rows, share, kept):
   batch, decoding = drawn('all_filters'), DECODINGS['all_filters']
   run = functools.partial(value_and_grad, PARAMS, batch, weights_of(batch), model=MODEL, decoding=decoding)
-  packing = Packing(columns=columns, rows=rows, share_prompts=share)
+  packing = Packing(columns=columns, rows=rows, share_prompts=share, kept=kept)
   (value, scores), grads = run(packing=packing)
   (expected_value, expected_scores), expected_grads = run(packing=None)
   assert_close((value, scores, grads), (expected_value, expected_scores, expected_grads))
@@ -135,11 +139,71 @@ def test_the_order_of_rows_and_the_padding_change_nothing(share):
   jax.tree.map(np.testing.assert_array_equal, run(garbage), expected)
 
 
+def test_a_group_stands_together_and_what_is_small_fills_the_room_behind_the_large():
+  """Prompts of 2 tokens. Groups of 2 + 4 + 4, 2 + 3 + 3 and 2 + 1 + 1 tokens in rows of 14 columns."""
+  own = np.array([1, 4, 3, 1, 4, 3])
+  columns = np.arange(8)
+  batch = {
+      'tokens': jnp.zeros((6, 8), jnp.int32), 'valid': jnp.array(columns < 2 + own[:, None]),
+      'action_mask': jnp.array((columns >= 2) & (columns < 2 + own[:, None])),
+      'prompt_lengths': jnp.full(6, 2), 'groups': jnp.array([7, 3, 5, 7, 3, 5]),
+  }
+  layout = rows_in_use(batch, Packing(columns=14, rows=1, share_prompts=True))
+  cells = np.asarray(layout.cells)
+  assert layout.num_used == 2
+  np.testing.assert_array_equal(cells[:, 0] // 14, [0, 0, 1, 0, 0, 1])
+  np.testing.assert_array_equal(cells[:, 0] % 14, [10, 0, 0, 10, 0, 0])
+
+
+@pytest.mark.parametrize('num_prompts', [9, 24])
+def test_little_room_is_left(num_prompts):
+  """Answers of a log-normal length: at least 0.8 of the places that are computed hold a token."""
+  rng = np.random.default_rng(num_prompts)
+  own = np.clip(rng.lognormal(np.log(24) - 0.32, 0.8, 4 * num_prompts).round(), 2, 64)
+  columns = np.arange(96)
+  valid = columns < 32 + own[:, None]
+  batch = {
+      'tokens': jnp.zeros(valid.shape, jnp.int32), 'valid': jnp.array(valid),
+      'action_mask': jnp.array(valid & (columns >= 32)), 'prompt_lengths': jnp.full(len(own), 32),
+      'groups': jnp.arange(len(own)) // 4,
+  }
+  for share, tokens in ((True, 32 * num_prompts + own.sum()), (False, valid.sum())):
+    layout = rows_in_use(batch, Packing(columns=192, rows=1, share_prompts=share))
+    assert tokens > 0.8 * 192 * int(layout.num_used)
+
+
+def test_a_part_that_is_kept_is_read_once_and_not_twice():
+  """The products of a forward pass, one of four."""
+  batch, parts = drawn('plain'), 3
+
+  def products(kept):
+    lowered = value_and_grad.lower(
+        PARAMS, batch, weights_of(batch), model=MODEL, decoding=DECODINGS['plain'],
+        packing=Packing(columns=20, rows=2, share_prompts=True, kept=kept),
+    )
+    return costs.read(lowered.compile().as_text(), trips=lambda loop: parts).flops
+
+  assert 0.6 < products(100) / products(0) < 0.85
+
+
+def test_a_judge_says_the_same_of_packed_rows():
+  batch = ragged(MODEL)
+  params = {'trunk': PARAMS, 'reward_head': jnp.linspace(-1.0, 1.0, MODEL.width)}
+
+  @functools.partial(jax.jit, static_argnames='packing')
+  def run(params, packing):
+    judge = Judge(head=RowHead(MODEL), scoring=Scoring(chunk_tokens=64, packing=packing))
+    total = lambda params: jnp.sum(jnp.sin(judge.apply(params, batch)))
+    return judge.apply(params, batch), jax.grad(total)(params)
+
+  assert_close(run(params, Packing(columns=16, rows=2, share_prompts=True, kept=1)), run(params, None))
+
+
 @pytest.mark.slow
 def test_a_population_is_packed_each_member_by_itself():
   batches = [ragged(MODEL, seed=seed) for seed in (0, 1)]
   stacked = jax.tree.map(lambda *x: jnp.stack(x), *batches)
-  packing = Packing(columns=16, rows=2, share_prompts=True)
+  packing = Packing(columns=16, rows=2, share_prompts=True, kept=1)
   run = functools.partial(
       value_and_grad, model=MODEL, decoding=SEVEN, packing=packing
   )
@@ -216,3 +280,5 @@ def test_a_row_too_wide_is_one_clear_error():
     packings.lay_out(batch, Packing(columns=10, rows=2, share_prompts=True))
   with pytest.raises(ValueError, match='packed_rows=0'):
     Packing(columns=10, rows=0, share_prompts=True)
+  with pytest.raises(ValueError, match='packed_kept=-1'):
+    Packing(columns=10, rows=1, share_prompts=True, kept=-1)

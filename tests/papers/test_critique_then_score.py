@@ -23,7 +23,7 @@ from rlx.types import check
 TASK = weighing.weighed(modulus=7, length=3, held_out_share=0.1)
 MODEL = LanguageModel(dataclasses.replace(table.MODEL.shape, vocab_size=TASK.vocab_size))
 HEAD = heads.shared_reward_head(MODEL)
-JUDGE = Judge(head=HEAD.functions)
+JUDGE = Judge(head=HEAD.functions, scoring=table.SCORING)
 CRITIC = Speaker(
     model=MODEL, scoring=table.SCORING, decoding=dataclasses.replace(table.DECODING, max_tokens=4)
 )

@@ -24,7 +24,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.models.judge = {'name': 'reward_head'}  # on a copy of the policy's decoder
   config.trained = ('judge',)
   config.slow = {'policy': 'policy'}
-  del config['decoding'], config['score']  # nobody speaks, and a judge reads rows as they are
+  del config['decoding']  # nobody speaks
   config.rollout.name = 'judged_comparisons'
   config.algorithm = {'name': 'bradley_terry', 'smoothing': 0.0, 'centring': 0.01}
   config.optimizer.learning_rate = 1e-5  # of a pretrained model; 1e-4 of a random one

@@ -77,6 +77,7 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
       'packed_columns': 512,  # tokens of a packed row, prompt and completion at least: lengths differ
       'packed_rows': 4,  # at a time
       'share_prompts': True,  # of a group, in a packed row
+      'packed_kept': 0,  # parts whose activations are not computed anew for the gradient
   }
   config.steps = 300
   config.stop = ConfigDict()  # none: all steps are taken
