@@ -25,7 +25,9 @@ HERE = Path(__file__).parent
 PROMPTS, SAMPLES, PROMPT_TOKENS, VOCAB = 16, 8, 32, 512
 MAX_NEW = {'W': 64, 'R': 128}
 SLOTS = {'W': 0, 'R': 32}
-PACKED_COLUMNS = {'W': 0, 'R': 192}  # of rlx; 0: rows are alike, and scored as they are
+PACKED = {  # of rlx: two samples of W and their prompt fill a row; the parts that are kept are those in use
+    'W': {'columns': 160, 'rows': 16, 'kept': 4}, 'R': {'columns': 192, 'rows': 8, 'kept': 3},
+}
 
 
 def lengths(workload: str) -> list[int]:
@@ -57,7 +59,7 @@ def write_job(folder: Path, workload: str, *, sampler: str, whole_step: bool) ->
   """Writes and returns what every side of a comparison has to know; the model is to lie in `folder/model`."""
   job = {
       'lengths': lengths(workload), 'max_new': MAX_NEW[workload], 'slots': SLOTS[workload],
-      'packed_columns': PACKED_COLUMNS[workload],
+      'packed': PACKED[workload],
       'model': f'{folder}/model', 'prompts': PROMPTS, 'samples': SAMPLES, 'prompt_tokens': PROMPT_TOKENS,
       'sampler': sampler, 'whole_step': whole_step,
   }

@@ -49,9 +49,7 @@ def programs(job, model: LanguageModel, params):
       max_tokens=job['max_new'], min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler=job['sampler'],
       eos_ids=(), pad_id=0,
   )
-  packing = None
-  if job['packed_columns']:
-    packing = Packing(columns=job['packed_columns'], rows=8, share_prompts=True)
+  packing = Packing(share_prompts=True, **job['packed'])
   policy = Speaker(model=model, decoding=decoding, scoring=Scoring(chunk_tokens=2048, packing=packing))
   budgets = jnp.array(job['lengths'], jnp.int32)  # no end token: rows end where they are told to
   shape = (job['prompts'], job['prompt_tokens'])
@@ -73,8 +71,7 @@ def programs(job, model: LanguageModel, params):
       learning_rate=1e-5, warmup_steps=0, decay_steps=0, final_fraction=1.0, b1=0.9, b2=0.95, eps=1e-8,
       weight_decay=0.0, clip_norm=1.0,
   )
-  parts = 1 if packing else 4  # packed rows are in parts already
-  step = make_train_step(algorithm, optimizer, epochs=1, minibatches=1, microbatches=parts)
+  step = make_train_step(algorithm, optimizer, epochs=1, minibatches=1, microbatches=1)
   models = {'policy': params}
   state = State(
       step=jnp.int32(0), params=models, slow={}, opt_state=optimizer.init(models), world={},

@@ -10,7 +10,7 @@ Paper: https://arxiv.org/abs/2110.14168, whose data have the marks, and whose sa
 
 Result: it shows. Final eval/held_out/right_marks after 210 train steps, median of 5 seeds (worst): 1 (1),
 'without the calculator' 0.06316 (0.01087). Claimed, and got (95 % interval over seeds): above 'without the
-calculator' by 0.2, got 0.947 (0.8546 to 0.9857); the median above 0.9, got 1 (1 to 1). 851 CPU-s on 2 cores
+calculator' by 0.2, got 0.947 (0.8546 to 0.9857); the median above 0.9, got 1 (1 to 1). 396 CPU-s on 1 cores
 of a CPU; `rlx reproduce tools/gsm8k_calculator`.
 """
 
