@@ -1,4 +1,4 @@
-"""Comparisons that people made: a small decoder from nothing, reward models, then DPO, KTO and PPO; one page.
+"""Comparisons of people: a small decoder from nothing, reward models, DPO, KTO, ORPO, PPO, and GKD; one page.
 
     python -m rlx.experiments.studies.harmless --pairs=harmless_base_test.jsonl.gz --folder=runs/harmless
 
@@ -6,7 +6,8 @@ The file holds rows `chosen, rejected`, dialogues that differ in their last answ
 (https://github.com/anthropics/hh-rlhf). Prompts are cut at the last question, whose answers are compared;
 what has a longer answer or question than the decoder reads is left out. A fifth of the prompts is held out.
 
-The decoder is made by `rlx init-model` and pretrained on the training texts. Every run is stopped behind its
+The decoder is made by `rlx init-model` and pretrained on the training texts. It is also the teacher of a
+smaller one, which goes on by GKD or by as much SFT more. Every run is stopped behind its
 first checkpoint and started again. What is done stays done: the same command goes on where it stopped. With
 `--torch_python`, an interpreter with torch and transformers, what was exported is loaded there, and its
 numbers are compared.
@@ -34,7 +35,10 @@ ANSWER, QUESTION = '\n\nAssistant:', '\n\nHuman:'
 LONGEST = {'prompt': 300, 'answer': 400}  # characters
 SEEDS = 3  # of reward models
 SIZES = dict(vocab_size=768, layers=2, width=96, heads=4, kv_heads=2, mlp_size=256, context_length=384)
-STEPS = {'pretrained': 300, 'reward': 100, 'dpo': 60, 'kto': 60, 'ppo': 16}
+SMALLER = {**SIZES, 'layers': 1, 'width': 48, 'heads': 2, 'mlp_size': 128}
+STEPS = {
+    'pretrained': 300, 'reward': 100, 'dpo': 60, 'kto': 60, 'orpo': 60, 'ppo': 16, 'student': 150, 'gkd': 60,
+}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -43,14 +47,16 @@ def main(argv: list[str] | None = None) -> None:
   folder = Path(arguments.folder)
   steps = {name: max(4, round(num * arguments.scale)) for name, num in STEPS.items()}
   files, counts = prepare(Path(arguments.pairs), folder)
-  base = folder / 'base'
-  if not base.exists():
-    init_model([files['texts']], base, family='llama', chat_template='none', seed=0, dtype='float32', **SIZES)
+  base, smaller = folder / 'base', folder / 'smaller'
+  for directory, sizes in ((base, SIZES), (smaller, SMALLER)):
+    if not directory.exists():
+      init_model(
+          [files['texts']], directory, family='llama', chat_template='none', seed=0, dtype='float32', **sizes
+      )
   rows = {'rollout.batch_size': 32, 'score.packed_columns': SIZES['context_length']}
-  runs = {'pretrained': _run(
-      'llm/sft', {'model': base, 'train': files['texts'], 'held_out': files['texts_held_out']},
-      steps['pretrained'], 2e-3, {**rows, 'evals.held_out.problems': 64},
-  )}
+  texts = {'train': files['texts'], 'held_out': files['texts_held_out']}
+  read = {**rows, 'evals.held_out.problems': 64}
+  runs = {'pretrained': _run('llm/sft', {'model': base, **texts}, steps['pretrained'], 2e-3, read)}
   start = folder / 'pretrained' / 'model'
   data = {'model': start, 'train': files['train'], 'held_out': files['held_out']}
   held_out = {'evals.held_out.pairs': counts['held out']}
@@ -59,7 +65,7 @@ def main(argv: list[str] | None = None) -> None:
         'preferences/reward', data, steps['reward'], 3e-4,
         {**held_out, 'rollout.batch_size': 32, 'seed': seed},
     )
-  for method in ('dpo', 'kto'):
+  for method in _OFFLINE:
     runs[method] = _run(
         f'preferences/{method}', data, steps[method], 1e-4, {**held_out, **rows}
     )
@@ -67,6 +73,10 @@ def main(argv: list[str] | None = None) -> None:
       'preferences/rlhf', {**data, 'judge': folder / 'reward_0' / 'judge' / 'model'}, steps['ppo'], 1e-4,
       {**rows, 'decoding.max_tokens': 48},
   )
+  runs['student'] = _run('llm/sft', {'model': smaller, **texts}, steps['student'], 2e-3, read)
+  student = {'model': folder / 'student' / 'model', **texts}
+  runs['student_sft'] = _run('llm/sft', student, steps['gkd'], 5e-4, read)
+  runs['student_gkd'] = _run('preferences/gkd', {**student, 'teacher': start}, steps['gkd'], 5e-4, read)
   for name, run in runs.items():
     run.make(folder / name, stopped_once=True)
     print(f'{time.monotonic() - began:5.0f} s  {name}', flush=True)
@@ -179,18 +189,21 @@ def write(output: Path, found, counts: Counter, words: float, loaded: str, steps
       *(f'| reward model, seed {seed} | accuracy | {percent(first(f"reward_{seed}", "accuracy"))} | '
         f'{percent(x)} |' for seed, x in enumerate(judges)),
       *(f'| {name.upper()} | implicit accuracy | {percent(first(name, "accuracy"))} | '
-        f'{percent(last(name, "accuracy"))} |' for name in ('dpo', 'kto')),
+        f'{percent(last(name, "accuracy"))} |' for name in _OFFLINE),
       *(f'| {name.upper()} | margin, nats | {first(name, "margin"):.2f} | {last(name, "margin"):.2f} |'
-        for name in ('dpo', 'kto')),
+        for name in _OFFLINE),
       f'| PPO | reward | {first("ppo", "reward"):.3f} | {last("ppo", "reward"):.3f} |',
       f'| PPO | KL, nats an answer | {first("ppo", "kl"):.2f} | {last("ppo", "kl"):.2f} |',
       f'| PPO | tokens an answer | {first("ppo", "tokens"):.1f} | {last("ppo", "tokens"):.1f} |',
+      *(f'| {label} | nats a token | {first(name, "nll"):.2f} | {last(name, "nll"):.2f} |'
+        for name, label in _STUDENTS.items()),
   ]
   page = PAGE.format(
       all=counts['all'], train=counts['train'], held_out=counts['held out'], left_out=left_out,
       shorter=percent(last('reward_0', 'shorter')), words=percent(words), loaded=loaded, **LONGEST,
       steps=', '.join(f'{name} {num}' for name, num in steps.items()),
       sizes=', '.join(f'{name} {num}' for name, num in SIZES.items()),
+      smaller=', '.join(f'{name} {num}' for name, num in SMALLER.items() if num != SIZES[name]),
   )
   output.parent.mkdir(parents=True, exist_ok=True)
   filled = [textwrap.fill(' '.join(part.split()), 110) for part in page.strip().split('\n\n')]
@@ -198,6 +211,8 @@ def write(output: Path, found, counts: Counter, words: float, loaded: str, steps
   output.with_suffix('.md').write_text('\n\n'.join((*filled, rows)))
 
 
+_OFFLINE = ('dpo', 'kto', 'orpo')
+_STUDENTS = {'student': 'student', 'student_sft': 'student, more SFT', 'student_gkd': 'student, GKD'}
 _KEPT = ('all', 'train', 'held out')
 _HEAD = ('| run | held out | first | last |', '|---|---|---|---|')
 PAGE = """# Preferences of people: harmless answers
@@ -205,8 +220,9 @@ PAGE = """# Preferences of people: harmless answers
 Written by `python -m rlx.experiments.studies.harmless`. Comparisons are Anthropic's HH, the test split of
 `harmless-base`: {all} rows, of which {left_out} (characters at most: {prompt} of a question, {answer} of an
 answer) are left out; {train} to train on, {held_out} held out by their prompts. Prompts are cut at the last
-question. The decoder begins from nothing ({sizes}) and is pretrained on the training texts. Train steps:
-{steps}; 32 rows each. Every run was stopped behind its first checkpoint, and went on.
+question. The decoder begins from nothing ({sizes}) and is pretrained on the training texts. It is the teacher
+of a student ({smaller}). Train steps: {steps}; 32 rows each. Every run was stopped behind its first
+checkpoint, and went on.
 
 To be beaten on the held-out comparisons: the shorter answer is the better one in {shorter}; a logistic
 regression on words is right in {words}. In transformers: {loaded}.

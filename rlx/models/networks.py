@@ -54,6 +54,19 @@ class Policy:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class GaussianPolicy(Policy):
+  """A policy whose actions are what became of a draw from a Gaussian with a diagonal covariance.
+
+  Attributes:
+    moments: `(params, observations) -> (mean, log_std)`, [..., A] each, of that Gaussian.
+    logprobs: `(mean, log_std, actions) -> [...]`, of actions under any such Gaussian.
+  """
+
+  moments: Callable[[Any, jax.Array], tuple[jax.Array, jax.Array]]
+  logprobs: Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class GreedyPolicy(Policy):
   """A policy that is made of what a network thinks actions are worth; its parameters are the network's.
 
@@ -98,7 +111,7 @@ def softmax_policy(init, logits) -> Policy:
 
 def gaussian(
     env: Environment, *, hidden: tuple[int, ...], activation: str, initial_log_std: float
-) -> Policy:
+) -> GaussianPolicy:
   """A Gaussian whose standard deviations do not depend on the observation; the environment clips its actions.
 
   Raises:
@@ -109,22 +122,29 @@ def gaussian(
   init_mean, mean = _trunk(env, hidden, activation, size)
   init = lambda key: {'mean': init_mean(key), 'log_std': jnp.full(size, initial_log_std)}
 
+  logprobs = lambda centre, log_std, actions: _normal_logprobs(actions, centre, log_std)
+
+  def moments(params, observations):
+    centre = mean(params['mean'], observations)
+    return centre, jnp.broadcast_to(params['log_std'], centre.shape)
+
   def score(params, observations, actions):
-    log_std = jnp.broadcast_to(params['log_std'], actions.shape)
+    centre, log_std = moments(params, observations)
     entropy = jnp.sum(log_std + 0.5 * math.log(2 * math.pi * math.e), axis=-1)
-    return _normal_logprobs(actions, mean(params['mean'], observations), log_std), entropy
+    return logprobs(centre, log_std, actions), entropy
 
   def sample(params, observations, key):
-    centre = mean(params['mean'], observations)
-    log_std = jnp.broadcast_to(params['log_std'], centre.shape)
+    centre, log_std = moments(params, observations)
     actions = centre + jnp.exp(log_std) * jax.random.normal(key, centre.shape)
-    return actions, _normal_logprobs(actions, centre, log_std)
+    return actions, logprobs(centre, log_std, actions)
 
   mode = lambda params, observations: mean(params['mean'], observations)
-  return Policy(init=init, sample=sample, mode=mode, score=score)
+  return GaussianPolicy(
+      init=init, sample=sample, mode=mode, score=score, moments=moments, logprobs=logprobs
+  )
 
 
-def squashed_gaussian(env: Environment, *, hidden: tuple[int, ...], activation: str) -> Policy:
+def squashed_gaussian(env: Environment, *, hidden: tuple[int, ...], activation: str) -> GaussianPolicy:
   """tanh of a Gaussian whose mean and standard deviation depend on the observation.
 
       log π(a) = log N(u; μ, σ) - Σ log(1 - tanh²(u)),  a = tanh(u)
@@ -153,14 +173,16 @@ def squashed_gaussian(env: Environment, *, hidden: tuple[int, ...], activation: 
     unsquashed = mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
     return jnp.tanh(unsquashed), squashed_logprobs(unsquashed, mean, log_std)
 
-  def score(params, observations, actions):
-    mean, log_std = parts(params, observations)
+  def logprobs(mean, log_std, actions):
     unsquashed = jnp.arctanh(jnp.clip(actions, -1 + 1e-6, 1 - 1e-6))  # what float32 can tell from ±1
-    logprobs = squashed_logprobs(unsquashed, mean, log_std)
-    return logprobs, -logprobs
+    return squashed_logprobs(unsquashed, mean, log_std)
+
+  def score(params, observations, actions):
+    scores = logprobs(*parts(params, observations), actions)
+    return scores, -scores
 
   mode = lambda params, observations: jnp.tanh(parts(params, observations)[0])
-  return Policy(init=init, sample=sample, mode=mode, score=score)
+  return GaussianPolicy(init=init, sample=sample, mode=mode, score=score, moments=parts, logprobs=logprobs)
 
 
 def deterministic(

@@ -138,10 +138,12 @@ def soft(algorithm, policy, critic, temperature):
 
 def build_mpo(env):
   policy, critic = networks.squashed_gaussian(env, **SHAPE), critics(env, 1)
-  duals = {'temperature': networks.positive(initial=1.0), 'multiplier': networks.positive(initial=1.0)}
+  names = ('temperature', 'mean_multiplier', 'spread_multiplier')
+  duals = {name: networks.positive(initial=1.0) for name in names}
+  store = {**STORE, 'batch_size': 32}
   algorithm = mpo(
-      uniform(env, policy), policy, critic, *duals.values(), num_actions=16, epsilon=0.3, kl_limit=0.03,
-      discount=DISCOUNT, target_rate=0.1,
+      replay.stretch_replay(env, policy, length=2, **store), policy, critic, *duals.values(), num_actions=16,
+      epsilon=0.3, mean_limit=0.03, spread_limit=3e-3, discount=DISCOUNT, lambda_=1.0, target_rate=0.1,
   )
   models = {'policy': policy, 'critic': critic, **duals}
   return Agent(algorithm, policy, models, {'target': 'critic', 'target_policy': 'policy'})

@@ -285,22 +285,23 @@ def close(first, second):
 
 @pytest.mark.slow
 def test_the_duals_of_mpo():
-  """dL_η/dη = ε - KL(w | uniform); K = 0 and the multiplier falls where the policy is the lagging one."""
+  """dL_η/dη = ε - KL(w | uniform); where the policy is the lagging one, K = 0 and the multipliers fall."""
   env, num, eta = probes.better(discrete=False), 5, 0.7
   policy = networks.squashed_gaussian(env, **SHAPE)
   critic = networks.critics(env, num=1, layer_norm=False, **SHAPE)
   temperature, multiplier = networks.positive(initial=eta), networks.positive(initial=2.0)
+  names = ('mean_multiplier', 'spread_multiplier')
   keys = jax.random.split(jax.random.key(0), 3)
   params = {
       'policy': policy.init(keys[0]), 'critic': critic.init(keys[1]), 'temperature': temperature.init(None),
-      'multiplier': multiplier.init(None),
+      **{name: multiplier.init(None) for name in names},
   }
   slow = {'target_policy': params['policy'], 'target': critic.init(keys[2])}
   algorithm = mpo(
-      None, policy, critic, temperature, multiplier, num_actions=num, epsilon=0.1, kl_limit=0.02,
-      discount=0.9, target_rate=0.1,
+      None, policy, critic, temperature, multiplier, multiplier, num_actions=num, epsilon=0.1,
+      mean_limit=0.02, spread_limit=0.01, discount=0.9, lambda_=1.0, target_rate=0.1,
   )
-  batch, key = transitions(env), jax.random.key(1)
+  batch, key = in_stretches(env, policy, params['policy']), jax.random.key(1)
   loss = lambda params: algorithm.loss({**slow, **params}, batch, key)
   grads, metrics = jax.jit(jax.grad(loss, has_aux=True))(params)
   draw = lambda k: policy.sample(params['policy'], batch['observations'], k)[0]
@@ -309,8 +310,76 @@ def test_the_duals_of_mpo():
   weights = np.asarray(jax.nn.softmax(worth / eta, axis=0))
   kl = np.sum(weights * np.log(weights * num), axis=0).mean()
   np.testing.assert_allclose(grads['temperature']['log'], eta * (0.1 - kl), rtol=1e-4)
-  np.testing.assert_allclose(metrics['kl/target'], 0, atol=1e-6)
-  np.testing.assert_allclose(grads['multiplier']['log'], 2.0 * 0.02, rtol=1e-3)
+  for name, limit in (('mean', 0.02), ('spread', 0.01)):
+    np.testing.assert_allclose(metrics[f'kl/target_{name}'], 0, atol=1e-6)
+    np.testing.assert_allclose(grads[f'{name}_multiplier']['log'], 2.0 * limit, rtol=1e-3)
+
+
+def in_stretches(env, policy, params, length=2):
+  """Transitions as rows [B, length], as likely as the policy says."""
+  batch = transitions(env)
+  batch['sampler_logprobs'] = policy.score(params, batch['observations'], batch['actions'])[0]
+  batch['truncated'] = jnp.arange(len(batch['rewards'])) == 3
+  return jax.tree.map(lambda x: x.reshape(-1, length, *x.shape[1:]), batch)
+
+
+@pytest.mark.parametrize('moved', ['mean', 'spread'])
+def test_mean_and_spread_of_mpo_have_bounds_of_their_own(moved):
+  """Of a Gaussian whose spread is a parameter: who moves has its divergence, and the other none."""
+  env = probes.better(discrete=False)
+  policy = networks.gaussian(env, **SHAPE, initial_log_std=-0.5)
+  critic, dual = networks.critics(env, num=1, layer_norm=False, **SHAPE), networks.positive(initial=1.0)
+  old = policy.init(jax.random.key(0))
+  changed = {'mean': jax.tree.map(lambda x: x + 0.2, old['mean']), 'spread': old['log_std'] + 0.3}
+  new = {**old, {'mean': 'mean', 'spread': 'log_std'}[moved]: changed[moved]}
+  batch = in_stretches(env, policy, old)
+  names = ('temperature', 'mean_multiplier', 'spread_multiplier')
+  models = {
+      'policy': new, 'target_policy': old, **{name: dual.init(None) for name in names},
+      **dict.fromkeys(('critic', 'target'), critic.init(jax.random.key(2))),
+  }
+  algorithm = mpo(
+      None, policy, critic, dual, dual, dual, num_actions=3, epsilon=0.1, mean_limit=0.02, spread_limit=0.01,
+      discount=0.9, lambda_=1.0, target_rate=0.1,
+  )
+  metrics = algorithm.loss(models, batch, jax.random.key(3))[1]
+  draws = jax.vmap(lambda k: policy.sample(old, batch['observations'], k)[0])(
+      jax.random.split(jax.random.key(4), 20_000)
+  )
+  logprobs = lambda params: jax.vmap(lambda a: policy.score(params, batch['observations'], a)[0])(draws)
+  divergence = jnp.mean(logprobs(old) - logprobs(new))
+  other = 'spread' if moved == 'mean' else 'mean'
+  assert float(divergence) > 0.01
+  np.testing.assert_allclose(metrics[f'kl/target_{moved}'], divergence, rtol=0.05)
+  np.testing.assert_allclose(metrics[f'kl/target_{other}'], 0, atol=1e-6)
+
+
+def test_the_critic_of_mpo_follows_retrace():
+  """With λ = 1 and actions as likely as the lagging policy makes them, later errors are carried back."""
+  env = probes.better(discrete=False)
+  policy = networks.gaussian(env, **SHAPE, initial_log_std=-0.5)
+  critic, dual = networks.critics(env, num=1, layer_norm=False, **SHAPE), networks.positive(initial=1.0)
+  params, names = policy.init(jax.random.key(0)), ('temperature', 'mean_multiplier', 'spread_multiplier')
+  flat_critic = critic.init(jax.random.key(2))
+  zero = jax.tree.map(jnp.zeros_like, flat_critic)
+  models = {
+      'policy': params, 'target_policy': params, **{name: dual.init(None) for name in names},
+      'critic': zero, 'target': zero,
+  }
+  batch = in_stretches(env, policy, params)
+
+  def error(lambda_):
+    algorithm = mpo(
+        None, policy, critic, dual, dual, dual, num_actions=3, epsilon=0.1, mean_limit=0.02,
+        spread_limit=0.01, discount=0.9, lambda_=lambda_, target_rate=0.1,
+    )
+    return float(algorithm.loss(models, batch, jax.random.key(3))[1]['loss/critic'])
+
+  rewards, ends = np.asarray(batch['rewards']), np.asarray(batch['terminated'] | batch['truncated'])
+  carried = rewards[:, 0] + np.where(ends[:, 0], 0, 0.9 * rewards[:, 1])
+  both = np.stack([carried, rewards[:, 1]], axis=1)
+  np.testing.assert_allclose(error(0.0), np.mean(rewards**2), rtol=1e-5)
+  np.testing.assert_allclose(error(1.0), np.mean(both**2), rtol=1e-5)
 
 
 # --- memory -------------------------------------------------------------------------------------------------

@@ -18,21 +18,25 @@ def get_config(arg: str = '') -> ConfigDict:
   config = sac_pendulum.get_config(arg)
   config.models.critic.num = 1
   config.models.temperature.initial = 10.0  # in units of returns
-  config.models.multiplier = {'name': 'positive', 'initial': 1.0}
-  config.trained = ('policy', 'critic', 'temperature', 'multiplier')
+  config.models.mean_multiplier = config.models.spread_multiplier = {'name': 'positive', 'initial': 1.0}
+  config.trained = ('policy', 'critic', 'temperature', 'mean_multiplier', 'spread_multiplier')
   config.slow = {'target': 'critic', 'target_policy': 'policy'}
+  config.rollout.update(name='stretch_replay', length=4, batch_size=config.rollout.batch_size // 4)
   config.algorithm = {
       'name': 'mpo',
       'num_actions': 20,
       'epsilon': 0.1,
-      'kl_limit': 0.01,
+      'mean_limit': 0.01,
+      'spread_limit': 1e-4,
       'discount': 0.99,
+      'lambda_': 1.0,
       'target_rate': 0.01,
   }
+  duals = ('temperature', 'mean_multiplier', 'spread_multiplier')
   config.optimizer = {
       'name': 'adam_per_model',
-      'learning_rates': {'policy': 1e-3, 'critic': 3e-3, 'temperature': 1e-2, 'multiplier': 1e-2},
-      'periods': {'policy': 1, 'critic': 1, 'temperature': 1, 'multiplier': 1},  # updates
+      'learning_rates': {'policy': 1e-3, 'critic': 3e-3, **dict.fromkeys(duals, 1e-2)},
+      'periods': dict.fromkeys(config.trained, 1),  # updates
       'b1': 0.9,
       'b2': 0.999,
       'eps': 1e-8,

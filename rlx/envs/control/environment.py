@@ -36,6 +36,11 @@ class Discrete:
     """A uniformly random action."""
     return jax.random.randint(key, (), 0, self.num)
 
+  @property
+  def uniform_logprob(self) -> float:
+    """Of an action that `sample` draws."""
+    return -math.log(self.num)
+
 
 @dataclasses.dataclass(frozen=True)
 class Continuous:
@@ -50,6 +55,11 @@ class Continuous:
   def sample(self, key: Key) -> jax.Array:
     """A uniformly random action."""
     return jax.random.uniform(key, (self.size,), minval=-1.0, maxval=1.0)
+
+  @property
+  def uniform_logprob(self) -> float:
+    """The log-density of an action that `sample` draws."""
+    return -self.size * math.log(2)
 
 
 class Timestep(NamedTuple):

@@ -5,11 +5,11 @@ saved and resumed with the run, and it is updated in place: a step costs what is
 however large the store is (`rollout/store.py`).
 
 Rollouts put environments before it: `replay` draws uniformly, `n_step_replay` draws stretches of n steps as
-single rows, `prioritised_replay` draws what surprised (from the sum tree of `priorities.py`), and
-`hindsight_replay` gives rows goals that their own episodes came to later; `mixed.py` adds rows of a fixed
-data set. Two columns are for algorithms that know of them: `spans` [B], the steps that a row is of, and
-`weights` [B], its share in the loss. `discounts` and `weights` read them; without them rows are single steps
-that count alike.
+single rows, `stretch_replay` draws them as they are, `prioritised_replay` draws what surprised (from the sum
+tree of `priorities.py`), and `hindsight_replay` gives rows goals that their own episodes came to later;
+`mixed.py` adds rows of a fixed data set. Two columns are for algorithms that know of them: `spans` [B], the
+steps that a row is of, and `weights` [B], its share in the loss. `discounts` and `weights` read them; without
+them rows are single steps that count alike.
 """
 
 from collections.abc import Callable
@@ -167,6 +167,52 @@ def n_step_replay(
   )
 
 
+def stretch_replay(
+    env: Environment, policy: Policy, *, length: int, num_envs: int, num_steps: int, capacity: int,
+    warmup_steps: int, batch_size: int,
+) -> StatefulRollout:
+  """`replay` whose rows are consecutive steps of one environment, and say how likely their actions were.
+
+  One episode may follow the other in a row: `terminated` and `truncated` say where.
+
+  Args:
+    env: one environment.
+    policy: how actions are drawn, and what their log-probs are.
+    length: steps T of a row.
+    num_envs: as in `replay`.
+    num_steps: as in `replay`.
+    capacity: as in `replay`.
+    warmup_steps: as in `replay`.
+    batch_size: as in `replay`, rows B.
+  Returns:
+    A `rollout` as that of `replay`, of stretches [B, T] with `sampler_logprobs`: of the policy that acted,
+    for random actions of a uniform one.
+  Raises:
+    ValueError: a number is not positive, does not divide, or a row is longer than what is there at first.
+  """
+  _check(num_envs, num_steps, capacity, warmup_steps, batch_size)
+  if not 1 <= length <= warmup_steps // num_envs:
+    raise ValueError(
+        f'length={length}: at least 1, and at most warmup_steps / num_envs = {warmup_steps // num_envs}'
+    )
+
+  def scored(logprobs):
+    return lambda store, batch: write(store, {**batch, 'sampler_logprobs': logprobs(batch)})
+
+  def draw(store: World, key: Key) -> Batch:
+    oldest = jnp.where(store['size'] == capacity, store['next'], 0)
+    first = jax.random.randint(key, (batch_size,), 0, store['size'] - (length - 1) * num_envs)
+    return rows_at(store, _along(store, (oldest + first) % capacity, length, num_envs))
+
+  def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    score = lambda batch: policy.score(models['policy'], batch['observations'], batch['actions'])[0]
+    return _drawing(env, policy, num_steps, scored(score), draw)(models, world, key)
+
+  at_random = lambda batch: jnp.full(num_envs, env.actions.uniform_logprob)
+  begin = _beginning(env, num_envs, capacity, warmup_steps, scored(at_random), columns=('sampler_logprobs',))
+  return StatefulRollout(begin=begin, draw=rollout, data=None, anew=stepping.anew(env))
+
+
 def prioritised_replay(
     env: Environment, policy: Policy, *, alpha: float, beta: float, n: int, discount: float, num_envs: int,
     num_steps: int, capacity: int, warmup_steps: int, batch_size: int, eps: float = 1e-6,
@@ -319,14 +365,25 @@ def collect(
 # --- parts --------------------------------------------------------------------------------------------------
 
 
-def _beginning(env, num_envs, capacity, warmup_steps, write, extra=None):
-  """`begin` of a rollout: a store with random transitions; `extra` are further entries of it."""
+def _beginning(env, num_envs, capacity, warmup_steps, write, extra=None, columns=()):
+  """`begin` of a rollout: a store with random transitions.
+
+  Args:
+    env: one environment.
+    num_envs: environments side by side.
+    capacity: of the store.
+    warmup_steps: random transitions.
+    write: `(store, transitions) -> store`.
+    extra: further entries of the store.
+    columns: names of further float32 columns [N] of its rows, which `write` fills.
+  """
 
   def begin(key: Key) -> World:
     agents_key, steps_key = jax.random.split(key)
     agents = stepping.begin(env, agents_key, num_envs)
     at_random = lambda observations, key: jax.vmap(env.actions.sample)(jax.random.split(key, num_envs))
     like = jax.eval_shape(lambda: stepping.advance(env, agents, at_random(None, key), key)[1])
+    like |= {name: jax.ShapeDtypeStruct((num_envs,), jnp.float32) for name in columns}
     store = {**empty(like, capacity), **(extra or {})}
     return collect(env, at_random, agents, store, steps_key, warmup_steps // num_envs, write)
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx.envs.control import probes
+from rlx.envs.control import pendulum, probes
 from rlx.models import networks
 from rlx.rollout.control import priorities, replay
 
@@ -130,6 +130,40 @@ def test_priorities_go_to_the_rows_that_they_are_of():
   shares = priorities.at(store['tree'], batch['places'])
   np.testing.assert_allclose(batch['weights'], shares.min() / shares, rtol=1e-5)
   np.testing.assert_array_equal(batch['actions'], store['rows']['actions'][batch['places']])
+
+
+def stretched(length):
+  """A rollout of rows of steps, its policy with parameters, and the world that it begins with."""
+  env = pendulum.pendulum(max_steps=200)
+  policy = networks.gaussian(env, hidden=(8,), activation='tanh', initial_log_std=-1.0)
+  rollout = replay.stretch_replay(
+      env, policy, length=length, num_envs=NUM_ENVS, num_steps=1, capacity=16, warmup_steps=8, batch_size=32
+  )
+  models = {'policy': policy.init(jax.random.key(1))}
+  return rollout, policy, models, rollout.begin(jax.random.key(0))
+
+
+def test_rows_of_stretches_are_consecutive_and_know_how_likely_their_actions_were():
+  rollout, policy, models, world = stretched(length=3)
+  for _ in range(9):  # the ring has room for 8 steps
+    batch, world = drawn(rollout, models, world)
+    assert batch['rewards'].shape == (32, 3)
+    np.testing.assert_array_equal(batch['next_observations'][:, :-1], batch['observations'][:, 1:])
+  likely = policy.score(models['policy'], batch['observations'], batch['actions'])[0]
+  np.testing.assert_allclose(batch['sampler_logprobs'], likely, rtol=1e-5)
+  assert len(np.unique(batch['rewards'][:, 0])) > 8
+
+
+def test_random_actions_are_as_likely_as_a_uniform_draw():
+  store = stretched(length=3)[-1]['store']
+  written = np.arange(16) < int(store['size'])
+  np.testing.assert_allclose(store['rows']['sampler_logprobs'][written], -np.log(2))
+
+
+@pytest.mark.parametrize('length', [0, 5])
+def test_a_stretch_is_no_longer_than_what_is_there_at_first(length):
+  with pytest.raises(ValueError, match='warmup_steps / num_envs = 4'):
+    stretched(length=length)
 
 
 @pytest.mark.parametrize('n', [0, 9])
