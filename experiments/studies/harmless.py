@@ -53,30 +53,7 @@ def main(argv: list[str] | None = None) -> None:
       init_model(
           [files['texts']], directory, family='llama', chat_template='none', seed=0, dtype='float32', **sizes
       )
-  rows = {'rollout.batch_size': 32, 'score.packed_columns': SIZES['context_length']}
-  texts = {'train': files['texts'], 'held_out': files['texts_held_out']}
-  read = {**rows, 'evals.held_out.problems': 64}
-  runs = {'pretrained': _run('llm/sft', {'model': base, **texts}, steps['pretrained'], 2e-3, read)}
-  start = folder / 'pretrained' / 'model'
-  data = {'model': start, 'train': files['train'], 'held_out': files['held_out']}
-  held_out = {'evals.held_out.pairs': counts['held out']}
-  for seed in range(SEEDS):
-    runs[f'reward_{seed}'] = _run(
-        'preferences/reward', data, steps['reward'], 3e-4,
-        {**held_out, 'rollout.batch_size': 32, 'seed': seed},
-    )
-  for method in _OFFLINE:
-    runs[method] = _run(
-        f'preferences/{method}', data, steps[method], 1e-4, {**held_out, **rows}
-    )
-  runs['ppo'] = _run(
-      'preferences/rlhf', {**data, 'judge': folder / 'reward_0' / 'judge' / 'model'}, steps['ppo'], 1e-4,
-      {**rows, 'decoding.max_tokens': 48},
-  )
-  runs['student'] = _run('llm/sft', {'model': smaller, **texts}, steps['student'], 2e-3, read)
-  student = {'model': folder / 'student' / 'model', **texts}
-  runs['student_sft'] = _run('llm/sft', student, steps['gkd'], 5e-4, read)
-  runs['student_gkd'] = _run('preferences/gkd', {**student, 'teacher': start}, steps['gkd'], 5e-4, read)
+  runs = planned(folder, files, counts['held out'], steps)
   for name, run in runs.items():
     run.make(folder / name, stopped_once=True)
     print(f'{time.monotonic() - began:5.0f} s  {name}', flush=True)
@@ -84,6 +61,34 @@ def main(argv: list[str] | None = None) -> None:
   words = bag_of_words(files['train'], files['held_out'])
   loaded = transformers_says(arguments.torch_python, folder) if arguments.torch_python else 'not asked'
   write(Path(arguments.output), found, counts, words, loaded, steps)
+
+
+def planned(folder: Path, files: Mapping, num_pairs: int, steps: Mapping) -> dict[str, common.Command]:
+  """What is run, in this order: who begins from another's model comes behind it."""
+  packed = {'score.packed_columns': SIZES['context_length']}
+  rows = {'rollout.batch_size': 32, **packed}
+  start, student = folder / 'pretrained' / 'model', folder / 'student' / 'model'
+  texts = {'train': files['texts'], 'held_out': files['texts_held_out']}
+  data = {'model': start, 'train': files['train'], 'held_out': files['held_out']}
+  read, judged = {'evals.held_out.problems': 64, **packed}, {'evals.held_out.pairs': num_pairs, **rows}
+  sft = lambda model, num, rate: _run('llm/sft', {'model': model, **texts}, num, rate, {**read, **rows})
+  runs = {'pretrained': sft(folder / 'base', steps['pretrained'], 2e-3)}
+  for seed in range(SEEDS):
+    runs[f'reward_{seed}'] = _run(
+        'preferences/reward', data, steps['reward'], 3e-4, {**judged, 'seed': seed}
+    )
+  for method in _OFFLINE:
+    runs[method] = _run(f'preferences/{method}', data, steps[method], 1e-4, judged)
+  runs['ppo'] = _run(
+      'preferences/rlhf', {**data, 'judge': folder / 'reward_0' / 'judge' / 'model'}, steps['ppo'], 1e-4,
+      {**rows, 'decoding.max_tokens': 48},
+  )
+  runs['student'] = sft(folder / 'smaller', steps['student'], 2e-3)
+  runs['student_sft'] = sft(student, steps['gkd'], 5e-4)
+  runs['student_gkd'] = _run(
+      'preferences/gkd', {'model': student, 'teacher': start, **texts}, steps['gkd'], 5e-4, read
+  )
+  return runs
 
 
 def _run(config: str, argument: Mapping, steps: int, rate: float, changes: Mapping) -> common.Command:
