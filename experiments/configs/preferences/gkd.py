@@ -5,8 +5,9 @@
 Rows are prompts with or without completions; with chance 1/2 a step learns from what the policy says, and
 otherwise from the completions. Paper: https://arxiv.org/abs/2306.13649.
 
-Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
-thousand random parameters in `experiments/data`; held-out loss 6.269 before, 6.270 after.
+Result: a student of one block and a teacher of two, both made from nothing (docs/studies/harmless.md): 60
+steps at 5e-4 take held-out text from 5.02 to 4.88 nats a token, as many of SFT to 4.92; one seed. No
+pretrained model was at hand.
 """
 
 from ml_collections import ConfigDict

@@ -9,8 +9,9 @@ SFT on the chosen answers and away from the rejected ones, in one stage, from a 
 
 Paper: https://arxiv.org/abs/2403.07691.
 
-Result: none that says what it can do: no pretrained model was at hand. `:smoke` takes 4 steps of the 30
-thousand random parameters in `experiments/data`; it runs, and is exported.
+Result: on comparisons of people and a small decoder made from nothing (docs/studies/harmless.md) the better
+of two held-out answers gains more in 58.8 % after 60 steps at 1e-4, as with DPO; one seed. No pretrained
+model was at hand.
 """
 
 from ml_collections import ConfigDict
