@@ -11,11 +11,12 @@ from tests.control import runs
 
 SEEN = [  # config, IQM and worst that were seen, and those that are asked for
     ('dqn_cartpole', (500, 464), (400, 300)),  # seen over ten seeds
-    ('c51_cartpole', (177, 134), (120, 80)),
-    ('qr_dqn_cartpole', (212, 160), (140, 90)),
+    ('c51_cartpole', (500, 272), (400, 150)),
+    ('qr_dqn_cartpole', (488, 71), (300, 30)),
     ('a2c_cartpole', (500, 120), (350, 70)),
     ('td3_pendulum', (-170, -231), (-250, -600)),
-    ('ddpg_pendulum', (-175, -473), (-300, -1000)),
+    ('ddpg_pendulum', (-172, -176), (-250, -500)),
+    ('mpo_pendulum', (-174, -179), (-250, -500)),
     ('ppo_recurrent_recall', (1, -0.06), (0.9, -0.5)),  # one seed does not remember: chance is 0
 ]
 

@@ -5,7 +5,11 @@ Paper: Lillicrap et al., 2015, https://arxiv.org/abs/1509.02971
     rlx --config=control/ddpg_pendulum --workdir=runs/ddpg_pendulum
 
 Result: after 4,500 steps of the environment the interquartile mean of ten seeds is -172, the worst
--1006 (`python -m rlx.experiments.control_table`).
+-176 (`python -m rlx.experiments.control_table`).
+
+With noise of 0.1 one seed never swings up (-1006); neither its start nor its settings are to blame: from the
+same networks, with 600 random steps first in the place of 500, all ten do (worst -181), and so do ten trial
+seeds (worst -216). More noise finds the way up more surely: on trial seeds the worst ends at -183.
 """
 
 from ml_collections import ConfigDict
@@ -18,7 +22,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = sac_pendulum.get_config(arg)
   config.models = {
       'policy': {
-          'name': 'deterministic', 'hidden': (64, 64), 'activation': 'relu', 'exploration_noise': 0.1,
+          'name': 'deterministic', 'hidden': (64, 64), 'activation': 'relu', 'exploration_noise': 0.3,
       },
       'critic': {
           'name': 'critics', 'num': 1, 'hidden': (64, 64), 'activation': 'relu', 'layer_norm': False,

@@ -36,7 +36,6 @@ def get_config(arg: str = '') -> ConfigDict:
       share=0.8,  # the authors': 4 goals in hindsight for each that was wanted
       horizon=MAX_STEPS,
   )
-  config.models.policy.exploration_noise = 0.3
   config.models.critic.num = 2  # the lower one counts
   config.algorithm.update(discount=0.95, target_rate=0.01)
   config.optimizer.learning_rates.critic = 1e-3
