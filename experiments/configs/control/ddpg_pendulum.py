@@ -7,9 +7,9 @@ Paper: Lillicrap et al., 2015, https://arxiv.org/abs/1509.02971
 Result: after 4,500 steps of the environment the interquartile mean of ten seeds is -172, the worst
 -176 (`python -m rlx.experiments.control_table`).
 
-With noise of 0.1 one seed never swings up (-1006); neither its start nor its settings are to blame: from the
-same networks, with 600 random steps first in the place of 500, all ten do (worst -181), and so do ten trial
-seeds (worst -216). More noise finds the way up more surely: on trial seeds the worst ends at -183.
+With noise of 0.1 one seed never swings up (-1006). Its start is not to blame: from the same networks, with
+600 random steps first in the place of 500, all ten do (worst -181), and so do ten trial seeds (worst -216).
+More noise finds the way up more surely: on trial seeds the worst ends at -183.
 """
 
 from ml_collections import ConfigDict
