@@ -183,7 +183,7 @@ def test_files_of_other_names_may_be_there(whole, tmp_path):
 
 @pytest.mark.parametrize(('config', 'model', 'words'), [
     ('control/ppo_cartpole', 'value', "unroll() needs a Policy, and 'policy' is a Network"),
-    ('control/mpo_pendulum', 'policy', 'was trained on observations (4,) and Discrete(num=2); this run has'),
+    ('control/sac_pendulum', 'policy', 'was trained on observations (4,) and Discrete(num=2); this run has'),
     ('quickstart/arithmetic', 'policy', "needs a Speaker, and 'policy' is a Policy"),
     ('control/ppo_cartpole', 'polciy', "has no model 'polciy'"),
 ])
