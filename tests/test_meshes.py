@@ -128,6 +128,22 @@ def test_a_device_does_its_share_of_the_work(name, model, sizes):
   assert shared <= TOLERANCE * alone / 8
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize('sizes', [(1, 8, 1), (2, 2, 2)])
+@pytest.mark.parametrize('model', [LLAMA, ANEW], ids=['llama', 'anew'])
+def test_parts_that_are_kept_have_the_gradient_of_one_device(model, sizes):
+  def gradient(kept, sizes):
+    program, rows = learnt(model, dataclasses.replace(PACKING, kept=kept))
+    mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+    params = model.init(jax.random.key(0))
+    with jax.set_mesh(mesh):
+      placed = jax.device_put(params, sharding.shardings(params, mesh, AXES))
+      return jax.device_get(jax.jit(program)(placed, *rows)[1])
+
+  near = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
+  jax.tree.map(near, gradient(3, sizes), gradient(0, (1, 1, 1)))
+
+
 def weight_bytes(model, split_over):
   """Bytes of the weights that are split over a mesh axis, and of all."""
   params = jax.eval_shape(model.init, jax.random.key(0))

@@ -404,12 +404,13 @@ def _scoring(config, parts: Parts) -> Scoring:
   keys = {'chunk_tokens', 'packed_columns', 'packed_rows', 'share_prompts'}
   require_keys({*config.score.keys()} - {'packed_kept'}, keys, 'score', 'a run')
   section = config.score
+  kept = section.packed_kept if 'packed_kept' in section else 0
   try:
     at_least(1, chunk_tokens=section.chunk_tokens)
-    at_least(0, packed_columns=section.packed_columns, packed_rows=section.packed_rows)
+    at_least(0, packed_columns=section.packed_columns, packed_rows=section.packed_rows, packed_kept=kept)
     packing = Packing(
         columns=section.packed_columns, rows=section.packed_rows, share_prompts=section.share_prompts,
-        **({'kept': section.packed_kept} if 'packed_kept' in section else {}),
+        kept=kept,
     ) if section.packed_columns else None
   except ValueError as error:
     raise ConfigError(f'config.score: {error}') from error

@@ -155,10 +155,9 @@ def test_a_group_stands_together_and_what_is_small_fills_the_room_behind_the_lar
   np.testing.assert_array_equal(cells[:, 0] % 14, [10, 0, 0, 10, 0, 0])
 
 
-@pytest.mark.parametrize('num_prompts', [9, 24])
-def test_little_room_is_left(num_prompts):
-  """Answers of a log-normal length: at least 0.8 of the places that are computed hold a token."""
-  rng = np.random.default_rng(num_prompts)
+def test_little_room_is_left():
+  """Answers of a log-normal length; where each row went into the newest packed row, it was 0.77 and 0.86."""
+  num_prompts, rng = 24, np.random.default_rng(24)
   own = np.clip(rng.lognormal(np.log(24) - 0.32, 0.8, 4 * num_prompts).round(), 2, 64)
   columns = np.arange(96)
   valid = columns < 32 + own[:, None]
@@ -167,9 +166,9 @@ def test_little_room_is_left(num_prompts):
       'action_mask': jnp.array(valid & (columns >= 32)), 'prompt_lengths': jnp.full(len(own), 32),
       'groups': jnp.arange(len(own)) // 4,
   }
-  for share, tokens in ((True, 32 * num_prompts + own.sum()), (False, valid.sum())):
+  for share, tokens, filled in ((True, 32 * num_prompts + own.sum(), 0.84), (False, valid.sum(), 0.9)):
     layout = rows_in_use(batch, Packing(columns=192, rows=1, share_prompts=share))
-    assert tokens > 0.8 * 192 * int(layout.num_used)
+    assert tokens > filled * 192 * int(layout.num_used)
 
 
 def test_a_part_that_is_kept_is_read_once_and_not_twice():

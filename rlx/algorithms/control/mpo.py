@@ -6,11 +6,10 @@
     K_μ = mean_s ½ Σ ((μ - μ̄) / σ̄)²,   K_σ = mean_s Σ (log σ/σ̄ + σ̄²/2σ² - ½),   L_λ = λ (ε - K)
 
 Mean and standard deviation move each as if the other were that of the lagging policy π̄, and each has a bound
-of its own: otherwise the policy gives up its spread long before its mean has found anything. η
-(`temperature`) and both λ are trained duals; each loss stops the gradients of what is not its own.
+of its own. η (`temperature`) and both λ are trained duals; each loss stops the gradients of what is not its
+own. π̄ and Q̄ follow smoothly.
 
-Source: Abdolmaleki et al., 2018, https://arxiv.org/abs/1806.06920, eqs. 6-12, section 4.2.1 (the two bounds)
-and section 3 (Retrace); the paper copies π̄ now and then, here it follows.
+Source: Abdolmaleki et al., 2018, https://arxiv.org/abs/1806.06920, eqs. 6-12 and appendix D.
 """
 
 import jax
@@ -51,9 +50,8 @@ def mpo(
     spread_multiplier: a positive number, λ_σ.
     num_actions: drawn at each observation (the paper: 20).
     epsilon: ε, in nats: how far the weights may be from uniform (the paper: 0.1).
-    mean_limit: ε_μ, in nats for one observation: how far the mean may go from the lagging one (the paper:
-      0.1).
-    spread_limit: ε_σ, likewise, of the standard deviation (the paper: 1e-4).
+    mean_limit: ε_μ, in nats for one observation: how far the mean may go from the lagging one.
+    spread_limit: ε_σ, likewise, of the standard deviation.
     discount: γ per step.
     lambda_: of Retrace, in [0, 1]; rows of one step have none.
     target_rate: share of `policy` and `critic` that `slow['target_policy']` and `slow['target']` take on.
