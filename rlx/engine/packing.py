@@ -235,7 +235,7 @@ def _forward(function, num_rows, num_kept, params, layout):
 
   def activations(index):
     values, pull = differentiated(_part(layout, index, num_rows))
-    return values, pull.opaque_residuals  # without the parameters
+    return values, [x for x in pull.opaque_residuals if not _is_leaf(x, params)]
 
   def step(index, carry):
     outputs, kept = carry
@@ -264,7 +264,10 @@ def _backward(function, num_rows, num_kept, residuals, cotangents):
   def step(index, total, kept=None):
     _, pull = differentiated(_part(layout, index, num_rows))
     if kept is not None:  # what was just computed is then used by nobody, and the compiler leaves it out
-      pull.opaque_residuals = jax.tree.map(lambda x: x[index], kept)
+      own = iter([x[index] for x in kept])
+      pull.opaque_residuals = [
+          x if _is_leaf(x, params) else next(own) for x in pull.opaque_residuals
+      ]
     (grads,) = pull(jax.tree.map(lambda x: _rows(x, index, num_rows), cotangents))
     return jax.tree.map(lambda total, grad: total + grad.astype(total.dtype), total, grads)
 
@@ -286,6 +289,11 @@ def _backward(function, num_rows, num_kept, residuals, cotangents):
 
 
 _over_cells.defvjp(_forward, _backward, symbolic_zeros=True)
+
+
+def _is_leaf(residual, params) -> bool:
+  """Whether what a gradient needs is a parameter that is not trained itself: it is at hand anyway."""
+  return any(residual is leaf for leaf in jax.tree.leaves(params))
 
 
 def _is_zero(cotangent) -> bool:

@@ -233,8 +233,9 @@ def test_values_of_actions_are_those_of_padded_rows():
 
 
 @pytest.mark.slow
-def test_frozen_parameters_get_no_gradient_of_their_own():
-  """Of an adapted policy only the adapters are differentiated: no array of the base's shape is summed."""
+@pytest.mark.parametrize('kept', [0, 2])
+def test_frozen_parameters_get_no_gradient_of_their_own(kept):
+  """Of an adapted policy only adapters are differentiated: no array of the base's shape is summed or kept."""
   adapters = lora.Lora(rank=2, alpha=4.0, targets='layers/(query|up)', full='')
   batch = ragged(MODEL)
   trained = lora.init(jax.random.key(0), PARAMS, adapters)
@@ -244,7 +245,7 @@ def test_frozen_parameters_get_no_gradient_of_their_own():
     logprobs, _ = engine.score(policy, MODEL, batch, decoding=SEVEN, chunk_size=16, packing=packing)
     return logprobs.sum()
 
-  packing = Packing(columns=16, rows=2, share_prompts=True)
+  packing = Packing(columns=20, rows=2, share_prompts=True, kept=kept)
   gradient = jax.jit(jax.grad(loss), static_argnums=1)
   assert_close(gradient(trained, packing), gradient(trained, None))
   loops = [
@@ -253,6 +254,8 @@ def test_frozen_parameters_get_no_gradient_of_their_own():
   ]
   carried = [v.aval.shape for v in loops[-1].outvars]
   assert PARAMS['embedding'].shape not in carried and trained['layers']['query_lora_a'].shape in carried
+  held = {v.aval.shape for loop in loops for v in loop.outvars}
+  assert not held & {(kept, *leaf.shape) for leaf in jax.tree.leaves(PARAMS['layers']) if leaf.ndim > 2}
 
 
 @pytest.mark.slow
