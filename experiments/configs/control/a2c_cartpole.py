@@ -5,7 +5,8 @@ Paper: Mnih et al., 2016, https://arxiv.org/abs/1602.01783
     rlx --config=control/a2c_cartpole --workdir=runs/a2c_cartpole
 
 Result: after 256,000 steps of the environment the interquartile mean of ten seeds is 500 of 500, the worst
-120 (`python -m rlx.experiments.control_table`).
+170 (`python -m rlx.experiments.control_table`). Of thirty trial seeds two end below 300; with 16 environments
+of eight steps and an entropy bonus of 0.01 three of ten did.
 """
 
 from ml_collections import ConfigDict
@@ -18,9 +19,9 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = ppo_cartpole.get_config(arg)
   config.steps = 2000  # 256,000 steps of the environment
-  config.rollout.update(num_envs=16, num_steps=8)
+  config.rollout.update(num_envs=32, num_steps=4)
   config.algorithm = {
-      'name': 'a2c', 'entropy_coef': 0.01, 'value_coef': 0.5, 'discount': 0.99, 'lambda_': 1.0,
+      'name': 'a2c', 'entropy_coef': 0.0, 'value_coef': 0.5, 'discount': 0.99, 'lambda_': 1.0,
   }
   config.updates = {'epochs': 1, 'minibatches': 1, 'microbatches': 1}
   config.optimizer.update(learning_rate=3e-3, decay_steps=2000)

@@ -7,8 +7,8 @@ Paper: Gallici et al., 2024, https://arxiv.org/abs/2407.04811
 `--config.algorithm.target.name=off_policy.watkins_q_lambda` (or `q_lambda`, `retrace`, both with the ε' of
 `algorithm.epsilon`) takes other targets.
 
-Result: after 512,000 steps of the environment the interquartile mean of ten seeds is 500 of 500, the worst
-201 (`python -m rlx.experiments.control_table`).
+Result: after 512,000 steps of the environment the interquartile mean of ten seeds is 499 of 500, the worst
+204 (`python -m rlx.experiments.control_table`).
 """
 
 from ml_collections import ConfigDict
