@@ -47,7 +47,7 @@ def resolve(name: str, *packages: str) -> Callable:
     function = resolve(f'from_{project}', *packages)
     keywords = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
     bound = functools.partial(function, **{keywords[0]: what})
-    bound.__name__ = function.__name__
+    bound.__name__, bound.__module__ = function.__name__, function.__module__
     return bound
   for path in [f'{package}.{name}' for package in packages] + [name] * ('.' in name):
     if found := _exactly(path):

@@ -350,3 +350,46 @@ def test_a_process_ends_with_one_line_and_its_code(argv, words, folder):
   (folder / 'broken.py').write_text('def get_config(:')
   code, line = started(*argv)
   assert code == 2 and line.startswith('rlx: ') and words in line
+
+
+THEIRS = '''
+import jax, jax.numpy as jnp
+from rlx.envs.control.environment import Discrete, Environment, timestep, with_time_limit
+
+def corridor(*, reset: str, step: str, max_steps: int):
+  def begin(key):
+    place = jax.random.randint(key, (), 0, 4)
+    return {'fine': (place, jnp.zeros(1)), 'place': place, 'ints': (place, jnp.zeros(1, int))}[reset]
+  def go(place, action, key):
+    if step == 'branches' and place > 2:
+      place = place * 0
+    new = jnp.clip(place + 2 * action - 1, 0, 4)
+    made = timestep(new, jnp.zeros(1), 1.0, terminated=new == 4)
+    return {'fine': made, 'floats': made._replace(state=new * 1.0), 'nothing': None}.get(step, made)
+  env = Environment(reset=begin, step=go, observation_shape=(1,), actions=Discrete(2), random_return=0.0,
+                    expert_return=1.0)
+  return with_time_limit(env, max_steps)
+
+def nothing(*, max_steps: int):
+  return None
+'''
+BROKEN = {  # reset, step -> what is said
+    ('place', 'fine'): ('reset cannot be traced: TypeError',),
+    ('ints', 'fine'): ('the observation of reset is int32(1,); it needs float32(1,)',),
+    ('fine', 'branches'): ('step cannot be traced: TracerBoolConversionError', 'theirs.py, line 10'),
+    ('fine', 'floats'): ('the state is', 'after a step'),
+    ('fine', 'nothing'): ("step cannot be traced: AttributeError: 'NoneType'",),
+}
+
+
+@pytest.mark.parametrize(('reset', 'step'), [*BROKEN, ('nothing', 'nothing')])
+def test_an_environment_of_ones_own_that_breaks_the_contract(reset, step, folder, monkeypatch, capsys):
+  Path('theirs.py').write_text(THEIRS)
+  monkeypatch.syspath_prepend(folder)
+  monkeypatch.delitem(sys.modules, 'theirs', raising=False)
+  env = {'name': 'theirs.corridor', 'reset': reset, 'step': step, 'max_steps': 9}
+  if reset == 'nothing':
+    env = {'name': 'theirs.nothing', 'max_steps': 9}
+  error = refused_run([CONTROL, f'--config.env={env}'], capsys)
+  said = BROKEN.get((reset, step), ('it is nothing; it needs an Environment',))
+  assert all(words in error for words in ('config.env: theirs.', *said)), error

@@ -96,3 +96,32 @@ def noisy_pushes(
     return jnp.where(wanders, wander(observations, wander_key), expert(observations, expert_key))
 
   return datasets.acted(env, act, num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed)
+
+
+def inserting(
+    env: Environment, *, speed: float, gain: float, noise: float, num_envs: int, num_steps: int,
+    discount: float, seed: int,
+) -> Batch:
+  """A linear controller of `insertion` with noise, which looks at each step.
+
+      a = clip([speed, gain (hole - y)] + noise ε, ±1)
+
+  Args:
+    env: an `insertion`; `chunked` as well.
+    speed: to the right, in units of the actions.
+    gain: actions per unit of height.
+    noise: standard deviation, in units of the actions.
+    num_envs: streams of episodes.
+    num_steps: of each stream.
+    discount: of `returns_to_go`.
+    seed: of the data.
+  Returns:
+    A data set of num_envs num_steps transitions, with `returns_to_go`.
+  """
+
+  def act(observations: jax.Array, key: jax.Array) -> jax.Array:
+    missing = observations[:, 2] - observations[:, 1]
+    steer = jnp.stack([jnp.full_like(missing, speed), gain * missing], axis=1)
+    return jnp.clip(steer + noise * jax.random.normal(key, steer.shape), -1, 1)
+
+  return datasets.acted(env, act, num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed)

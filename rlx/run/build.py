@@ -30,7 +30,9 @@ from rlx.engine.decoding import Decoding
 from rlx.engine.packing import Packing
 from rlx.engine.speaker import Scoring, in_stage
 from rlx.engine.stops import automaton
+from rlx.envs.control import conformance
 from rlx.envs.control.environment import Environment
+from rlx.envs.control.host import HostEnvironment
 from rlx.envs.text import Task
 from rlx.errors import ConfigError, at_least, between
 from rlx.models.heads import Head
@@ -47,6 +49,7 @@ from rlx.run.parts import (
   bound,
   build_section,
   call,
+  functions_of,
   is_section,
   require_keys,
   require_named,
@@ -100,7 +103,7 @@ def build(
   log = call(Logging, {**_WRITERS, **config.log}, 'log')
   mesh = call(sharding.make_mesh, config.mesh, 'mesh')
   objects = {name: functools.partial(lambda value: value, value) for name, value in given.items()}
-  shared = Parts({name: config[name] for name in SHARED if name in config}, objects)
+  shared = Parts({name: config[name] for name in SHARED if name in config}, objects, check=_check_world)
   data = Parts({'data': config.data} if 'data' in config else {}, {}, shared)
   models = _build_models(config, data)
   build_one = functools.partial(
@@ -134,6 +137,20 @@ def _trackers(log: Logging) -> tuple[Writer, ...]:
     raise ConfigError(f"log.writers={log.writers!r} is a list: ('{log.writers}',), or () for none")
   sections = [one if is_section(one) else {'name': one} for one in log.writers]
   return tuple(bound(section, 'log.writers', PACKAGES['writers'])() for section in sections)
+
+
+def _check_world(name: str, section, made: Any) -> None:
+  """An environment that somebody else wrote keeps the contract; those of rlx are tested."""
+  of_rlx = lambda x: x.__module__.startswith('rlx.')
+  if name != 'env' or (of_rlx(type(made)) and not isinstance(made, Environment)):
+    return
+  if isinstance(made, HostEnvironment) or all(map(of_rlx, functions_of(section, name))):
+    return
+  try:
+    conformance.check_forms(made, jax.random.key(0))
+  except ValueError as error:
+    guide = 'docs/guides/own_environment.md'
+    raise ConfigError(f'config.env: {section["name"]}: {error}; see {guide}') from error
 
 
 # What sections were called before models had names.
@@ -387,7 +404,7 @@ def _stage_parts(config, section, slow, models, shared: Parts, log: Logging, mor
   given |= more
   same = {name for name in SHARED if _is_same(section, config, name)}
   sections = {name: value for name, value in section.items() if name not in same}
-  parts = Parts(sections, given, shared)
+  parts = Parts(sections, given, shared, _check_world)
   parts.asked |= same if section is not config else set()
   return parts
 

@@ -36,7 +36,8 @@ class Parts(Mapping):
   """
 
   def __init__(
-      self, sections: Mapping[str, Any], given: Mapping[str, Callable[[], Any]], outer: 'Parts | None' = None
+      self, sections: Mapping[str, Any], given: Mapping[str, Callable[[], Any]],
+      outer: 'Parts | None' = None, check: Callable[[str, Mapping, Any], None] | None = None,
   ):
     """Nothing is made yet.
 
@@ -44,10 +45,11 @@ class Parts(Mapping):
       sections: of the config; those with a `name` are parts.
       given: parts that are no sections.
       outer: asked for what is in neither.
+      check: `(name, section, made)`, called with what a section has made; raises where that cannot be used.
     """
     self.asked: set[str] = set()
     self._sections = {name: value for name, value in sections.items() if is_section(value)}
-    self._given, self._outer = given, outer
+    self._given, self._outer, self._check = given, outer, check
     self._made: dict[str, Any] = {}
     self._making: list[str] = []
 
@@ -82,7 +84,10 @@ class Parts(Mapping):
     return self._made[name]
 
   def _of_section(self, name: str) -> Any:
-    return build_section(self._sections[name], name, self, PACKAGES.get(name, ('rlx',)))
+    made = build_section(self._sections[name], name, self, PACKAGES.get(name, ('rlx',)))
+    if self._check:
+      self._check(name, self._sections[name], made)
+    return made
 
 
 def build_section(
@@ -91,6 +96,12 @@ def build_section(
   """What the function of a section makes; arguments as for `call`."""
   require_named(section, where)
   return call(resolve(section['name'], *packages), section, where, parts, packages)
+
+
+def functions_of(section: Mapping, where: str) -> list[Callable]:
+  """The functions that a section and those inside it name; arguments as for `call`."""
+  inside = [function for key, x in section.items() if is_section(x) for function in functions_of(x, where)]
+  return [resolve(section['name'], *PACKAGES.get(where, ('rlx',)), 'rlx'), *inside]
 
 
 def call(

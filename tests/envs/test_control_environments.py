@@ -14,6 +14,7 @@ from rlx.envs.control import (
   acrobot,
   cartpole,
   driving,
+  insertion,
   levels,
   maze,
   motor,
@@ -46,6 +47,7 @@ CHECKED = {
     'pendulum': pendulum.pendulum(max_steps=STEPS),
     'pointmass': pointmass.pointmass(**{**pilots.MASS, 'max_steps': STEPS, 'obstacles': ((0, 0, 0.3),)}),
     'maze': maze.maze(layout='u', starts='SM', goals='G', max_steps=STEPS),
+    'insertion': insertion.insertion(max_steps=STEPS, drift=0.06, tolerance=0.08),
     'mountain_car': mountain_car.mountain_car(max_steps=LONGER),
     'continuous_mountain_car': mountain_car.continuous_mountain_car(max_steps=STEPS),
     'acrobot': acrobot.acrobot(max_steps=LONGER),
@@ -189,9 +191,9 @@ BROKEN = {  # what is said -> the environment
     "info['place'] is float32(1,)": altered(
         limited(), lambda new: new._replace(info={'place': new.observation})
     ),
-    'step returns tuple': altered(limited(), tuple),
+    'step returns a tuple': altered(limited(), tuple),
     'the state is': altered(walk(), lambda new: new._replace(state=new.observation)),
-    'reset or step cannot be compiled': limited(step=branching),
+    'step cannot be traced: TracerBoolConversionError': limited(step=branching),
     'step draws random numbers, but not from the key': limited(step=of_its_own),
     'names do not change': naming_as_it_goes(limited()),
     'the observation of reset is not finite': with_time_limit(walk(start=np.nan), 5),

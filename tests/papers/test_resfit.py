@@ -10,8 +10,8 @@ import pytest
 
 from rlx.algorithms.control.resfit import cloning
 from rlx.algorithms.control.td3 import td3
-from rlx.data import transitions as datasets
-from rlx.envs.control.environment import Continuous, Environment, timestep, with_time_limit
+from rlx.data import behaviours
+from rlx.envs.control.insertion import insertion
 from rlx.envs.control.wrappers import chunked
 from rlx.models import networks
 from rlx.models.residual import residual
@@ -20,39 +20,15 @@ from rlx.rollout.control.mixed import with_dataset
 from rlx.rollout.control.offline import offline
 from rlx.rollout.control.warm import warm_replay
 
-CHUNK, DRIFT, TOLERANCE = 6, 0.06, 0.08
+CHUNK = 6
 SHAPE = dict(hidden=(32, 32), activation='relu')
 # A residual as fast as its critic leaves the clone at once, before the critic knows where the hole is.
 SLOW_POLICY = adam_per_model(
     learning_rates={'policy': 1e-4, 'critic': 1e-3}, periods={'policy': 1, 'critic': 1}, b1=0.9, b2=0.999,
     eps=1e-8,
 )
-
-
-def insertion():
-  """A peg [x, y] goes right, drifts up and down, and at x = 1 is in the hole at y = h or not."""
-
-  def reset(key):
-    y, hole = jax.random.uniform(key, (2,), minval=-0.5, maxval=0.5)
-    state = jnp.stack([-1.0, y, hole])
-    return state, state
-
-  def step(state, action, key):
-    x, y, hole = state
-    x = x + 0.2 * jnp.clip(action[0], -1, 1)
-    y = y + 0.2 * jnp.clip(action[1], -1, 1) + DRIFT * jax.random.normal(key)
-    there = x >= 1
-    inserted = there & (jnp.abs(y - hole) < TOLERANCE)
-    state = jnp.stack([x, y, hole])
-    return timestep(state, state, inserted, terminated=there, success=inserted)
-
-  return with_time_limit(Environment(
-      reset=reset, step=step, observation_shape=(3,), actions=Continuous(2), random_return=0.0,
-      expert_return=1.0,
-  ), 30)
-
-
-ENV = chunked(inner=insertion, chunk=CHUNK)
+PEG = functools.partial(insertion, max_steps=30, drift=0.06, tolerance=0.08)
+ENV = chunked(inner=PEG, chunk=CHUNK)
 
 
 def policy(scale=0.5, noise=0.1):
@@ -63,16 +39,26 @@ def policy(scale=0.5, noise=0.1):
 
 
 def demonstrations():
-  def act(observations, key):
-    missing = observations[:, 2] - observations[:, 1]
-    steer = jnp.stack([jnp.full(len(observations), 0.7), 3 * missing], axis=1)
-    return jnp.clip(steer + 0.2 * jax.random.normal(key, steer.shape), -1, 1)
+  return behaviours.inserting(
+      ENV, speed=0.7, gain=3.0, noise=0.2, num_envs=50, num_steps=60, discount=0.97, seed=0
+  )
 
-  return datasets.roll_out(ENV, act, jax.random.key(0), num_envs=50, num_steps=60)
+
+def test_a_peg_is_in_the_hole_or_not():
+  env = insertion(max_steps=30, drift=0.0, tolerance=0.08)
+  state, seen = env.reset(jax.random.key(0))
+  for miss, paid in ((0.07, 1.0), (0.09, 0.0), (-0.07, 1.0)):
+    there = jnp.array([0.9, seen[2] + miss, seen[2]])
+    state = jax.tree.map(lambda x, there=there: there if x.shape == (3,) else x, state)
+    new = env.step(state, jnp.array([1.0, 0.0]), jax.random.key(1))
+    assert new.reward == paid and new.info['success'] == paid and new.terminated
+    assert not env.step(state, jnp.array([-1.0, 0.0]), jax.random.key(1)).terminated
+  with pytest.raises(ValueError, match='tolerance=0'):
+    insertion(max_steps=30, drift=0.0, tolerance=0.0)
 
 
 def test_chunks_show_where_they_began():
-  env = chunked(inner=insertion, chunk=2)
+  env = chunked(inner=PEG, chunk=2)
   state, seen = env.reset(jax.random.key(0))
   first = np.asarray(seen[:3])
   np.testing.assert_array_equal(seen[3:], [*first, 1, 0])
@@ -116,7 +102,7 @@ def test_a_chunk_of_another_length_is_refused():
         ENV, chunk=5, base_hidden=(8,), hidden=(8,), activation='relu', scale=0.1, exploration_noise=0.1
     )
   with pytest.raises(ValueError, match='chunk=0'):
-    chunked(inner=insertion, chunk=0)
+    chunked(inner=PEG, chunk=0)
 
 
 @pytest.mark.slow
@@ -126,8 +112,9 @@ def test_the_residual_begins_as_the_clone_and_the_base_stays():
   seed 7 %), and TD3 of a whole policy with the same data, critic and updates in 0 % (best seed 7 %): each
   seed is better on its base than without.
 
-  The claim that fine-tuning takes 50 % to more than 90 % does not show in this budget: the share falls from
-  43 % at the first evaluation to 1 % at the last. It is not asserted.
+  That fine-tuning ends above the clone does not show in this budget: the share falls from 43 % at the first
+  evaluation to 1 % at the last, while the critic learns where the hole is. With ten times the steps it rises
+  again, which `offline2online/resfit_insertion` claims.
   """
   of, whole = policy(), networks.deterministic(ENV, exploration_noise=0.1, **SHAPE)
   critic = networks.critics(ENV, num=2, layer_norm=True, **SHAPE)

@@ -8,13 +8,12 @@ are in the traces that are imitated, in 100 steps; then the outcome alone is pai
 
 Paper: https://arxiv.org/abs/2510.17790
 
-Result: it shows in part. Mean of the last 2 eval/held_out/accuracy after 160 train steps, median of 5 seeds
-(worst): 0.915 (0.87), 'primitives alone' 0.545 (0). Claimed, and got (95 % interval over seeds): above
-'primitives alone' by 0.05, got 0.3017 (0.03 to 0.73), the seeds leave it open; mean of the last 2
-eval/held_out/turns: below 'primitives alone' by 0.3, got 0.9083 (0.4983 to 2.083); mean of the last 2
-eval/held_out/calls: above 0.6, got 0.69 (0.4333 to 0.825), the seeds leave it open; mean of the last 2
-eval/held_out/refused: below 0.2, got 0 (0 to 0). 197 CPU-s on 1 cores of a CPU;
-`rlx reproduce agents/desk_ultracua`.
+Result: it shows in part. Mean of the last 2 eval/held_out/accuracy after 160 train steps, median of 10 seeds
+(worst): 0.9325 (0.85), 'primitives alone' 0.365 (0). Claimed, and got (95 % interval over seeds): above
+'primitives alone' by 0.05, got 0.565 (0.2891 to 0.7958); mean of the last 2 eval/held_out/turns: below
+'primitives alone' by 0.3, got 1.247 (0.875 to 1.753); mean of the last 2 eval/held_out/calls: above 0.6, got
+0.62 (0.4133 to 0.8), the seeds leave it open; mean of the last 2 eval/held_out/refused: below 0.2, got 0
+(-0.009167 to 0). 383 CPU-s on 1 cores of a CPU; `rlx reproduce agents/desk_ultracua`.
 """
 
 from ml_collections import ConfigDict
@@ -72,5 +71,6 @@ def claim() -> Claim:
           reaches(-0.2, reading=lower('refused')),
       ),
       baseline=Arm('primitives alone', {'task.calls': 0}),
+      seeds=10,
       minutes=4.0,
   )

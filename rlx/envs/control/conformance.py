@@ -4,17 +4,19 @@
 plays random actions, so it sees only what those lead to.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+import traceback
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from rlx.envs.control.environment import Continuous, Discrete, Environment, State, Timestep
+from rlx.types import Key
 
 _NUM_ENVS = 16
 _STEPS_BEYOND = 4  # the time limit
-_TRACING_ERRORS = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 
 
 class _Played(NamedTuple):
@@ -48,7 +50,7 @@ def check_environment(env: Environment, *, num_steps: int) -> None:
     ValueError: a property that does not hold.
   """
   reset_key, play_key = jax.random.split(jax.random.key(0))
-  info = _check_forms(env, reset_key)
+  info = check_forms(env, reset_key)
   starts, played = _played(env, reset_key, play_key, num_steps)
   steps = played.steps
   names = sorted(steps.info)
@@ -79,21 +81,27 @@ def _check_pictures(env: Environment, states: State) -> None:
     _require(good, f'draw gives {what}; it needs uint8 [H, W, 3] in NumPy')
 
 
-def _check_forms(env: Environment, key) -> list[str]:
-  """What can be told without computing anything; returns the names in `info`."""
+def check_forms(env: Environment, key: Key) -> list[str]:
+  """What can be told of an environment without computing anything; returns the names in `info`.
+
+  Raises:
+    ValueError: reset or step cannot be traced, or a shape or dtype is not what the contract says.
+  """
+  _require(isinstance(env, Environment), f'it is {_kind(env)}; it needs an Environment')
   good = isinstance(env.actions, Discrete | Continuous)
   _require(good, f'actions={env.actions!r}; it needs Discrete or Continuous')
   _require(
-      env.random_return < env.expert_return,
+      not env.is_scored or env.random_return < env.expert_return,
       f'random_return={env.random_return}, expert_return={env.expert_return}; an expert earns more',
   )
-  try:
-    reset, (state, observation) = jax.make_jaxpr(env.reset, return_shape=True)(key)
-    action = jax.eval_shape(env.actions.sample, key)
-    step, new = jax.make_jaxpr(env.step, return_shape=True)(state, action, key)
-  except _TRACING_ERRORS as error:
-    raise ValueError(f'reset or step cannot be compiled: {str(error).splitlines()[0]}') from error
-  _require(isinstance(new, Timestep), f'step returns {type(new).__name__}; it needs a Timestep')
+  reset, begun = _traced('reset', env.reset, key)
+  _require(
+      isinstance(begun, tuple) and len(begun) == 2,
+      f'reset returns {_kind(begun)}; it needs (state, observation)',
+  )
+  state, observation = begun
+  step, new = _traced('step', env.step, state, jax.eval_shape(env.actions.sample, key), key)
+  _require(isinstance(new, Timestep), f'step returns {_kind(new)}; it needs a Timestep')
   _check_arrays({'the observation of reset': observation}, env.observation_shape, jnp.float32)
   _check_arrays({'the observation of step': new.observation}, env.observation_shape, jnp.float32)
   _check_arrays({'terminated': new.terminated, 'truncated': new.truncated}, (), jnp.bool_)
@@ -106,12 +114,32 @@ def _check_forms(env: Environment, key) -> list[str]:
   return sorted(new.info)
 
 
+def _traced(name: str, function: Callable, *args) -> tuple[Any, Any]:
+  """The program of a function, and the shapes of what it returns."""
+  try:
+    return jax.make_jaxpr(function, return_shape=True)(*args)
+  except Exception as error:  # of whoever wrote it, of JAX, or of a wrapper around something odd
+    what = str(error).splitlines()[0] if str(error) else ''
+    why = f'{type(error).__name__}: {what} ({_last_place(error)})'
+    raise ValueError(f'{name} cannot be traced: {why}') from error
+
+
+def _last_place(error: Exception) -> str:
+  """The file and line of an error, of those that are not of a library."""
+  frames = traceback.extract_tb(error.__traceback__)
+  own = [frame for frame in frames if 'site-packages' not in frame.filename] or frames
+  return f'{own[-1].filename}, line {own[-1].lineno}'
+
+
+def _kind(x: Any) -> str:
+  return 'nothing' if x is None else f'a {type(x).__name__}'
+
+
 def _check_arrays(arrays, shape, dtype):
   for name, x in arrays.items():
-    _require(
-        x.shape == tuple(shape) and x.dtype == dtype,
-        f'{name} is {x.dtype}{x.shape}; it needs {jnp.dtype(dtype)}{tuple(shape)}',
-    )
+    wanted = f'it needs {jnp.dtype(dtype)}{tuple(shape)}'
+    _require(hasattr(x, 'shape'), f'{name} is {_kind(x)}; {wanted}')
+    _require(x.shape == tuple(shape) and x.dtype == dtype, f'{name} is {x.dtype}{x.shape}; {wanted}')
 
 
 def _check_randomness(name, program):
