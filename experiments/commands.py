@@ -88,6 +88,13 @@ def positive(word: str) -> int:
   return int(word)
 
 
+def seed(word: str) -> int:
+  """A type of arguments: a whole number of 32 bits, of which keys are made."""
+  if not (word.isdecimal() and int(word) < 2**32):
+    raise argparse.ArgumentTypeError(f'{word!r} is no whole number from 0 to {2**32 - 1}')
+  return int(word)
+
+
 def natural(word: str) -> int:
   """A type of arguments: a whole number of at least 0."""
   if not word.isdecimal():

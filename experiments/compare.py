@@ -88,7 +88,9 @@ def read(runs: list[str], metric: str, against: str) -> list[Line]:
     CommandError: a run lacks a metric.
     ConfigError: a directory holds no run.
   """
-  groups = {}
+  groups, places = {}, [Path(run).resolve() for run in runs]
+  if twice := [run for run, place in zip(runs, places, strict=True) if places.count(place) > 1]:
+    raise CommandError(f'{", ".join(twice)}: the same run, which is one seed; name each once')
   for run in map(Path, runs):
     config = {name: x for name, x in _config(run).items() if name not in _OF_SEEDS}
     groups.setdefault(json.dumps(config, sort_keys=True), []).append(run)
@@ -118,6 +120,8 @@ def _series(run: Path, metric: str, against: str) -> dict[int, tuple[float, list
   found = found or {row['step']: [row[metric]] for row in rows if metric in row}
   if not found:
     raise CommandError(f'{run} has no metric {metric!r}; it has {", ".join(_names(rows))}')
+  if not all(isinstance(x, int | float) for values in found.values() for x in values):
+    raise CommandError(f'{run}: {metric!r} is no number; take one of {", ".join(_names(rows))}')
   if against == TRAIN_STEPS:
     return {step: (step, values) for step, values in found.items()}
   if not any(against in row for row in rows):

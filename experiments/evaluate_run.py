@@ -21,6 +21,8 @@ def main(argv: list[str]) -> int:
   if unknown := sorted(set(arguments.eval) - set(config.evals)):
     raise CommandError(f'--eval={",".join(unknown)}: the run has the evaluations {sorted(config.evals)}')
   with open_run(arguments.workdir, config, step=arguments.step) as opened:
+    if arguments.output and not opened.run.is_text:
+      raise CommandError(f'--output={arguments.output}: a run without texts has no transcripts to write')
     row, transcripts = {}, []
     possible = [exam.name for exam in opened.run.evals if not opened.lacks(exam)]
     for exam in opened.run.evals:

@@ -79,6 +79,8 @@ def finetune(
   Raises:
     ConfigError: something of this cannot be; in one line.
   """
+  if not isinstance(overrides, Mapping) or not all(isinstance(path, str) for path in overrides):
+    raise ConfigError(f"overrides={overrides!r}: a dictionary, {{'optimizer.learning_rate': 1e-6, ..}}")
   given: dict[str, Any] = {}
   files = {'train': _file(data), 'held_out': _file(held_out)}
   in_memory = files['train'] is None
@@ -95,6 +97,7 @@ def finetune(
     config = grpo.get_config(**arguments, kl_coef=kl_coef, sft_steps=sft_steps)
     _set_rewards(config, rewards, weights, given)
     if isinstance(algorithm, Mapping):
+      _refuse('a section as algorithm says itself what holds it, and takes no', kl_coef=kl_coef)
       config.algorithm = dict(algorithm)
     elif algorithm != 'grpo':
       raise ConfigError(f"algorithm={algorithm!r} is neither 'grpo' nor 'sft' nor a section with a name")
@@ -137,7 +140,11 @@ def _set_rows(config: ConfigDict, train, held_out, held_out_file: str | None, gi
 
 def _set_rewards(config: ConfigDict, rewards, weights: Sequence[float], given: dict[str, Any]) -> None:
   """Lets a config ask reward functions, by name or as they are."""
-  rewards = [rewards] if callable(rewards) or isinstance(rewards, str | Mapping) else list(rewards)
+  rewards = [rewards] if _is_reward(rewards) else rewards
+  if not isinstance(rewards, Sequence) or not all(map(_is_reward, rewards)):
+    raise ConfigError(f'rewards={rewards!r}: functions, names, sections with a name; one, or a list of them')
+  if not isinstance(weights, Sequence) or not all(isinstance(x, int | float) for x in weights):
+    raise ConfigError(f'weights={weights!r}: a list of numbers, one for each reward')
   if not rewards or len(weights) not in (0, len(rewards)):
     raise ConfigError(f'{len(weights)} weights of {len(rewards)} rewards; at least one reward, a weight each')
   weighted = list(zip(rewards, weights or [1.0] * len(rewards), strict=True))
@@ -151,6 +158,7 @@ def _set_rewards(config: ConfigDict, rewards, weights: Sequence[float], given: d
       functions[name] = (reward, float(weight))
     else:
       section = {'name': reward} if isinstance(reward, str) else dict(reward)
+      _refuse(f'{name!r} as a section leaves its weight to weights, and takes no', weight='weight' in section)
       sections[name] = {**section, 'weight': float(weight)}
   config.reward.functions = sections
   if functions:
@@ -160,6 +168,10 @@ def _set_rewards(config: ConfigDict, rewards, weights: Sequence[float], given: d
     config.reward = {**how, 'name': 'host_given', 'weights': weights, 'named': sections}
   if 'held_out' in config.evals:
     config.evals.held_out.accuracy = names[0]
+
+
+def _is_reward(x: Any) -> bool:
+  return callable(x) or isinstance(x, str) or (isinstance(x, Mapping) and 'name' in x)
 
 
 def _name_of(reward: Reward) -> str:

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive, seed
 
 
 def main(argv: list[str]) -> int:
@@ -72,4 +72,4 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int, te
   parser.add_argument('--min_p', type=float, default=0.0, help='0 is off')
   parser.add_argument('--repetition_penalty', type=float, default=1.0, help='1 is off')
   parser.add_argument('--presence_penalty', type=float, default=0.0, help='0 is off')
-  parser.add_argument('--seed', type=int, default=0)
+  parser.add_argument('--seed', type=seed, default=0)

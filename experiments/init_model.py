@@ -14,7 +14,7 @@ from typing import Any
 
 from rlx.data.rows import read_rows
 from rlx.data.tokenizer import INSTALL
-from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive, seed
 
 END_OF_TEXT, TURN_START, TURN_END = SPECIAL = ('<|endoftext|>', '<|im_start|>', '<|im_end|>')
 CHATML = (
@@ -63,7 +63,7 @@ def _parser() -> Parser:
   add('--mlp_size', type=positive, default=512, help='hidden units of the MLP, or of each expert')
   add('--context_length', type=positive, default=1024, help='the longest row, in tokens')
   add('--chat_template', default='chatml', choices=('chatml', 'none'), help='how conversations are written')
-  add('--seed', type=natural, default=0, help='of the weights')
+  add('--seed', type=seed, default=0, help='of the weights')
   add('--dtype', default='float32', choices=('float32', 'bfloat16'), help='of the weights')
   return parser
 

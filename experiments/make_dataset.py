@@ -6,7 +6,7 @@ of a run that was stopped early, *medium-replay* is `replay` of it, *expert* is 
 """
 
 
-from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, positive
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, positive, seed
 
 SOURCES = ('random', 'sampled', 'mode', 'replay')
 
@@ -113,6 +113,6 @@ def _parser() -> Parser:
   parser.add_argument('--source', choices=SOURCES, required=True)
   parser.add_argument('--num_envs', type=positive, default=16, help='streams of episodes')
   parser.add_argument('--num_steps', type=positive, default=1000, help='of each stream')
-  parser.add_argument('--seed', type=int, default=0)
+  parser.add_argument('--seed', type=seed, default=0)
   parser.add_argument('--output', required=True, metavar='FILE', help='an .npz file')
   return parser

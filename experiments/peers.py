@@ -45,6 +45,8 @@ def check(arguments: argparse.Namespace) -> None:
   given = (arguments.coordinator, arguments.num_processes, arguments.process_id)
   if any(one is not None for one in given) and (None in given or not arguments.distributed):
     raise CommandError('--distributed, --coordinator, --num_processes and --process_id belong together')
+  if arguments.coordinator is not None and not arguments.coordinator.rpartition(':')[2].isdecimal():
+    raise CommandError(f'--coordinator={arguments.coordinator} has no port; it is HOST:PORT')
   if None not in given and arguments.process_id >= arguments.num_processes:
     raise CommandError(
         f'--process_id={arguments.process_id} of {arguments.num_processes} processes; they are counted from 0'

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rlx.experiments import look
-from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive
+from rlx.experiments.commands import EXIT_DONE, CommandError, Parser, natural, positive, seed
 
 PAUSE = 8  # frames that the last picture of an episode stays
 
@@ -18,6 +18,8 @@ def main(argv: list[str]) -> int:
   from rlx.envs.control.environment import Environment
   from rlx.run.opened import config_of, open_run
 
+  if arguments.output and Path(arguments.output).suffix.lower() != '.gif':
+    raise CommandError(f'--output={arguments.output}: pictures are written as a GIF; call it NAME.gif')
   config = config_of(arguments.workdir)
   for path, text in overrides:
     configs.override(config, path, text)
@@ -120,6 +122,6 @@ def _parser() -> Parser:
   parser.add_argument('--model', default='policy', metavar='NAME', help='of the run, policy by default')
   parser.add_argument('--member', type=natural, default=0, metavar='I', help='of a population')
   parser.add_argument('--max_steps', type=positive, default=500, help='of an episode that does not end')
-  parser.add_argument('--seed', type=int, default=0, help='of the starts; 0, that of the evaluations')
+  parser.add_argument('--seed', type=seed, default=0, help='of the starts; 0, that of the evaluations')
   parser.add_argument('--fps', type=positive, default=25, help='pictures a second')
   return parser

@@ -25,6 +25,7 @@ from rlx.experiments.commands import EXIT_DONE, EXIT_REQUEUE, CommandError, Pars
 from rlx.experiments.launch import main as launch
 
 JOURNAL, TABLE, FACTORS = 'sweep.journal', 'trials.tsv', 'factors.md'
+_ASKED = 'asked'  # what a study was begun with, among its attributes
 _POLL_SECONDS = 1.0
 
 
@@ -79,7 +80,7 @@ def main(argv: list[str]) -> int:
   _check(arguments.config, space, overrides)
   workdir = Path(arguments.workdir)
   workdir.mkdir(parents=True, exist_ok=True)
-  study = _study(workdir, arguments, space)
+  study = _study(workdir, arguments, space, overrides)
   try:
     _sweep(study, workdir, arguments, space, overrides, _submitter(workdir, arguments, slurm))
   except InterruptedError as stopped:
@@ -140,7 +141,7 @@ def _check(path, space, overrides) -> None:
     raise CommandError(f'{unknown[0]!r} is not understood; see rlx sweep --help')
 
 
-def _study(workdir, arguments, space):
+def _study(workdir, arguments, space, overrides):
   import optuna
   from optuna.storages.journal import JournalFileBackend
 
@@ -154,10 +155,23 @@ def _study(workdir, arguments, space):
       study_name='sweep', storage=storage, sampler=sampler(seed=arguments.seed), load_if_exists=True,
       direction='minimize' if arguments.minimize else 'maximize',
   )
+  _refuse_another(study, workdir, {
+      'config': arguments.config, 'overrides': sorted(overrides), 'metric': arguments.metric,
+      'space': {name: repr(values) for name, values in space.items()},
+  })
   # Optuna's own grid sampler ends only studies that call their objective themselves.
   for values in itertools.product(*(x.values for x in space.values())) if grid else ():
     study.enqueue_trial(dict(zip(space, values, strict=True)), skip_if_exists=True)
   return study
+
+
+def _refuse_another(study, workdir: Path, asked: dict) -> None:
+  """A directory keeps the trials of one sweep: its config, its overrides, its space and its metric."""
+  kept = {**asked, **study.user_attrs.get(_ASKED, {})}
+  if other := [name for name in asked if asked[name] != kept[name]]:
+    was = '; '.join(f'its {name}: {kept[name]}' for name in other)
+    raise CommandError(f'--workdir={workdir} holds another sweep ({was}); choose another directory')
+  study.set_user_attr(_ASKED, asked)
 
 
 def _sweep(study, workdir, arguments, space, overrides, submit: Callable[[list], list]) -> None:

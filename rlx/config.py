@@ -218,8 +218,11 @@ def _set_section(config: ConfigDict, path: str, text: str) -> bool:
   if key in parent and not isinstance(parent[key], ConfigDict):
     return False
   try:
-    section = ConfigDict(ast.literal_eval(text))
-  except (ValueError, SyntaxError, TypeError) as error:
+    said = ast.literal_eval(text)
+    if wrong := [name for name in said if not isinstance(name, str)]:
+      raise TypeError(f'{wrong[0]!r} is no name')
+    section = ConfigDict(said)
+  except (ValueError, SyntaxError, TypeError, AttributeError) as error:
     hint = "a section is a dictionary of Python, {'name': 'grpo', ..}"
     raise ConfigError(f'--config.{path}={text}: {hint} ({error})') from error
   with config.unlocked():

@@ -57,12 +57,16 @@ def some(items: Sequence[str], most: int = 10) -> str:
 
 
 def raised(error: BaseException) -> str:
-  """What somebody's Python said and where, in a line: `NameError: name 'x' is not defined (a.py, line 3)`."""
+  """What somebody's Python said and where, in a line: `NameError: name 'x' is not defined (a.py, line 3)`.
+
+  The place is the last one that is not in a library.
+  """
   said = f'{type(error).__name__}: {error}'.partition('\n')[0].rstrip(': ')
   frames = traceback.extract_tb(error.__traceback__)
   if isinstance(error, SyntaxError) or not frames:  # which say their place themselves
     return said
-  return f'{said} ({frames[-1].filename}, line {frames[-1].lineno})'
+  place = ([frame for frame in frames if 'site-packages' not in frame.filename] or frames)[-1]
+  return f'{said} ({place.filename}, line {place.lineno})'
 
 
 def did_you_mean(word: str, known: Iterable[str], *, likeness: float = 0.6) -> str:

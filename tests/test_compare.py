@@ -72,12 +72,19 @@ def test_the_command_writes_a_table_and_a_figure(tmp_path, capsys):
 
 @pytest.mark.parametrize(('options', 'said'), [
     (['--metric=eval/episodes/retrun'], "'eval/episodes/retrun'; it has env/steps, eval/episodes/return"),
-    (['--against=env/step'], "no metric 'env/step'"),
+    (['--against=env/step'], "no metric 'env/step'"), (['--metric=stage'], "'stage' is no number"),
 ])
 def test_what_is_not_there_is_said(tmp_path, capsys, options, said):
   run = a_run(tmp_path / 'a', returns=[0, 1])
   assert launch.main(['compare', run, f'--output={tmp_path / "out"}', *options]) == launch.EXIT_DO_NOT_RETRY
   assert said in capsys.readouterr().err
+
+
+def test_a_run_is_one_seed_however_often_it_is_named(tmp_path, capsys):
+  run = a_run(tmp_path / 'a', returns=[0, 1])
+  argv = ['compare', run, f'{run}/../a', f'--output={tmp_path / "out"}']
+  assert launch.main(argv) == launch.EXIT_DO_NOT_RETRY
+  assert 'the same run, which is one seed; name each once' in capsys.readouterr().err
 
 
 def test_the_metric_is_a_headline_that_all_runs_have(tmp_path):

@@ -157,6 +157,11 @@ def test_what_is_said_by_name_needs_no_objects(tmp_path):
         ({'rewards': lambda completions, solution: []}, 'solution'),
         ({'rewards': lambda completions, lock=threading.Lock(): []}, 'cannot be sent'),  # noqa: B008
         ({'rewards': 'math.math_anwser'}, 'did you mean'),
+        ({'rewards': [3]}, 'functions, names, sections'), ({'rewards': None}, 'functions, names, sections'),
+        ({'rewards': [{'tolerance': 1}]}, 'sections with a name'), ({'weights': 1}, 'a list of numbers'),
+        ({'rewards': {'name': 'math.math_answer', 'tolerance': 1e-6, 'weight': 3}}, 'takes no weight'),
+        ({'algorithm': {'name': 'grpo'}, 'kl_coef': 0.3}, 'takes no kl_coef'),
+        ({'overrides': {3: 3}}, 'a dictionary'),
     ],
 )
 def test_what_cannot_be_is_one_line(tmp_path, arguments, words):

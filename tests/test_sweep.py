@@ -141,3 +141,18 @@ def test_trials_run_in_processes_of_their_own(tmp_path):
       '--space.optimizer.learning_rate=1e-4..1e-2:log', '--config.steps=2', '--config.sft.steps=2',
   ]) == 0
   assert len(rows_of(tmp_path)) == 2 and len(list(tmp_path.glob('jobs/*.out'))) >= 2
+
+
+def test_a_directory_keeps_one_sweep(tmp_path, capsys):
+  argv = ['--config=control/ppo_cartpole:smoke', f'--workdir={tmp_path}', '--trials=1', '--cluster=here',
+          '--sampler=grid', '--space.seed=1']
+  assert sweep.main(argv) == 0
+  capsys.readouterr()
+  for other, words in (
+      (['--config.optimizer.learning_rate=0.5'], 'its overrides'), (['--space.steps=4'], 'its space'),
+      (['--config=control/dqn_cartpole:smoke'], 'its config'),
+  ):
+    changed = [x for x in argv if x.partition('=')[0] not in [o.partition('=')[0] for o in other]]
+    with pytest.raises(sweep.CommandError, match=f'holds another sweep .*{words}'):
+      sweep.main([*changed, *other])
+  assert sweep.main(argv) == 0  # the same one goes on

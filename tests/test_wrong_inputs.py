@@ -53,6 +53,9 @@ OVERRIDES = {
         'sft.steps=0', 'population.size=0', 'population.size=-1', ("population={'size': 'a'}", "size='a'"),
         ('nothing.at.all=1', "no 'nothing'"), ('algorithm.clip_hihg=1', "did you mean 'algorithm.clip_high'"),
         'algorithm=3', 'rollout=grpo', ('algorithm={}', 'no section with a name'),
+        ("algorithm={'name', 'x'}", 'a section is a dictionary'),
+        ("algorithm={'name': 'x', 3: 4}", '3 is no name'),
+        ("algorithm={'name': 'grpo', 'names': 3}", 'names=3 is a dictionary'),
         ('algorithm={', 'never closed'), ("algorithm={'name': 3}", 'name=3'),
         ("algorithm={'name': 'grpo'}", 'lacks'), ("algorithm={'name': 'a b'}", "name='a b'"),
         (f"algorithm={{'name': 'grpo', 'clip_low': 'a', {KINDS}", "algorithm.clip_low='a': needs a number"),
@@ -290,12 +293,17 @@ def test_weights_that_only_show_when_they_are_read(change, words, folder, capsys
     (['generate', f'--model={MODEL}', '--prompt=x', '--samples=-1'], "'-1' is no whole number of at least 1"),
     (['generate', f'--model={MODEL}', '--prompt=x', '--top_k=-1'], "'-1' is no whole number of at least 0"),
     (['generate', f'--model={MODEL}', '--prompt=x', '--temperature=nan'], 'temperature=nan'),
+    (['generate', f'--model={MODEL}', '--prompt=x', '--presence_penalty=nan'], 'presence_penalty=nan'),
     (['generate', f'--model={MODEL}', '--prompt=x', '--dtype=float31'], "did you mean 'float32'"),
     (['evaluate', f'--model={MODEL}', '--data=nowhere.jsonl', '--reward=x'], 'no such file'),
     (['evaluate', '--model=x', '--data=y', '--reward=z', '--k=0'], '--k=0'),
     (['evaluate', '--model=x', '--data=y', '--reward=z', '--batch_size=0'], '--batch_size'),
     (['evaluate', '--workdir=nowhere'], 'holds no run'), (['play', '--workdir=nowhere'], 'holds no run'),
     (['play', '--workdir=nowhere', '--episodes=0'], '--episodes'),
+    (['play', '--workdir=nowhere', '--output=x.mp4'], 'call it NAME.gif'),
+    (['play', '--workdir=nowhere', f'--seed={2**32}'], 'from 0 to 4294967295'),
+    ([CONTROL, '--workdir=x', '--distributed', '--coordinator=here', '--num_processes=2', '--process_id=0'],
+     'has no port; it is HOST:PORT'),
     (['report', '--workdir=nowhere'], 'holds no run'),
     (['export', '--workdir=nowhere', '--output=x'], 'holds no run'),
     (['compare', 'nowhere', '--output=x'], 'holds no run'),
@@ -393,3 +401,10 @@ def test_an_environment_of_ones_own_that_breaks_the_contract(reset, step, folder
   error = refused_run([CONTROL, f'--config.env={env}'], capsys)
   said = BROKEN.get((reset, step), ('it is nothing; it needs an Environment',))
   assert all(words in error for words in ('config.env: theirs.', *said)), error
+
+
+def test_a_lock_that_somebody_else_wrote_is_left(folder, capsys):
+  Path('run').mkdir()
+  Path('run/run.lock').write_text('mine')
+  assert 'run.lock was not made by rlx; move it' in refused([CONTROL, '--workdir=run'], capsys)
+  assert Path('run/run.lock').read_text() == 'mine'

@@ -149,7 +149,7 @@ class Dataset:
       ValueError: the rows hold prompts only, or are pairs and `num` is odd.
     """
     del key
-    num_rows = _rows_for(world['data'], num, 'data.train')
+    num_rows = _rows_for(world['data'], num, 'task.train')
     data, index, columns, world = self._next(world, num_rows)
     columns = {name: jnp.repeat(x, num // num_rows) for name, x in columns.items()}
     return {**_demonstrations(data, index), **columns}, world
@@ -179,7 +179,7 @@ class Dataset:
     Raises:
       ValueError: there are fewer than `num`, they hold prompts only, or are pairs and `num` is odd.
     """
-    num_rows = _rows_for(self._held_out_data(0), num, 'data.held_out')
+    num_rows = _rows_for(self._held_out_data(0), num, 'task.held_out')
     data = self._held_out_data(num_rows)
     batch = jax.device_get(jax.jit(_demonstrations)(data, jnp.arange(num_rows)))
     return {**batch, 'rows': batch['rows'] + np.int32(self.sources.num_rows)}
@@ -220,9 +220,9 @@ class Dataset:
 
   def _held_out_data(self, num: int) -> Mapping[str, np.ndarray]:
     if self.held_out_data is None:
-      raise ValueError('there are no held-out rows: data.held_out is empty; name a file')
+      raise ValueError('there are no held-out rows: task.held_out is empty; name a file')
     if num > (there := len(self.held_out_data['prompts'])):
-      raise ValueError(f'{num} held-out rows are asked for, and data.held_out has {there}; ask for fewer')
+      raise ValueError(f'{num} held-out rows are asked for, and task.held_out has {there}; ask for fewer')
     return self.held_out_data
 
 
@@ -237,7 +237,7 @@ def _rows_for(data: Mapping[str, np.ndarray], num: int, where: str) -> int:
   if not num_answers:
     raise ValueError(
         f'{where} holds prompts only and demonstrates nothing; it needs a column completion or messages, or '
-        'chosen and rejected (data.columns makes columns of others)'
+        'chosen and rejected (task.columns makes columns of others)'
     )
   if num % num_answers:
     raise ValueError(f'{num} rows cannot hold whole pairs of {where}; take {num + 1}')

@@ -139,7 +139,7 @@ def _kind(row: Row) -> tuple[str, ...]:
 
 def _example(row: Row, kind: tuple[str, ...], chat: bool, system: str) -> Example:
   if not kind:
-    hint = "data.columns={'prompt': '{question}'} makes a prompt of a column 'question'"
+    hint = "task.columns={'prompt': '{question}'} makes a prompt of a column 'question'"
     raise _Malformed('no column that is known', f'it has {", ".join(row) or "none"}; {hint}')
   if missing := [name for name in kind if row.get(name) is None]:
     raise _Malformed(f'no {missing[0]!r}', f'the first rows have it; this one has {", ".join(row) or "none"}')

@@ -61,6 +61,8 @@ class Decoding:
           f'temperature={self.temperature}, top_k={self.top_k}, top_p={self.top_p}: '
           'need temperature >= 0, top_k >= 0 and 0 < top_p <= 1'
       )
+    if not abs(self.presence_penalty) < float('inf'):
+      raise ValueError(f'presence_penalty={self.presence_penalty}: needs a finite number')
     if not 0 <= self.min_p <= 1 or self.repetition_penalty <= 0:
       raise ValueError(
           f'min_p={self.min_p}, repetition_penalty={self.repetition_penalty}: need 0 <= min_p <= 1 and a '

@@ -165,5 +165,5 @@ def _held_out(task: Dataset, pairs: int) -> dict[str, np.ndarray]:
   at_least(1, pairs=pairs)
   rows = task.held_out_demonstrations(2 * pairs)
   if 'preferred' not in rows or not rows['preferred'][0::2].all() or rows['preferred'][1::2].any():
-    raise ValueError('the rows of data.held_out are no pairs; they need columns chosen and rejected')
+    raise ValueError('the rows of task.held_out are no pairs; they need columns chosen and rejected')
   return rows

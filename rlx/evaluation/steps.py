@@ -194,7 +194,7 @@ def labelled(task: Dataset, process: Critic, transcripts: int, *, rows: int) -> 
   at_least(1, rows=rows)
   batch = task.held_out_demonstrations(rows)
   if 'step_labels' not in batch:
-    raise ValueError('the rows of data.held_out have no labels of steps; they need completions and labels')
+    raise ValueError('the rows of task.held_out have no labels of steps; they need completions and labels')
   ends, right = batch['step_ends'], batch['step_labels'] > 0.5
 
   def ask(models: Models, world: World) -> jax.Array:

@@ -479,6 +479,8 @@ def _write(directory, params, config, family, settings, beside, max_shard_bytes,
   """Everything into a sibling, which then takes the directory's place."""
   if directory.exists() and not _is_ours(directory):
     raise ValueError(f'{directory} is there and was not written by rlx; choose another directory')
+  if directory.exists() and (others := sorted(x.name for x in directory.iterdir() if not _is_of_model(x))):
+    raise ValueError(f'{directory} holds {", ".join(others)}, no part of a model; choose another directory')
   outgoing = [*_outgoing(params, config, tensors(family, config)), *more]
   directory = directory.absolute()
   partial = directory.with_name(f'{directory.name}.partial')
@@ -496,6 +498,11 @@ def _write(directory, params, config, family, settings, beside, max_shard_bytes,
     shutil.rmtree(old)
   else:
     partial.rename(directory)
+
+
+def _is_of_model(path: Path) -> bool:
+  """Whether a file of that name may be replaced with a model's directory."""
+  return any(path.match(pattern) for pattern in ('config.json', '*.safetensors', _INDEX, *_BESIDE_WEIGHTS))
 
 
 def _write_weights(directory, outgoing, max_shard_bytes):

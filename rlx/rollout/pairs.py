@@ -58,7 +58,7 @@ def judged_comparisons(task: Dataset, *, batch_size: int) -> StatefulRollout:
   if batch_size % 2:
     raise ValueError(f'batch_size={batch_size}: a comparison is two rows; take {batch_size + 1}')
   if task.num_answers != 2:
-    raise ValueError('the rows of data.train are no pairs; they need columns chosen and rejected')
+    raise ValueError('the rows of task.train are no pairs; they need columns chosen and rejected')
   return _demonstrated(task, batch_size)
 
 
@@ -77,11 +77,11 @@ def labelled(task: Dataset, policy: Speaker, *, batch_size: int) -> StatefulRoll
   check_solutions(task, policy)
   at_least(1, batch_size=batch_size)
   if 'labels' not in task.data:
-    raise ValueError('the rows of data.train have no labels; they need a column label, true or false')
+    raise ValueError('the rows of task.train have no labels; they need a column label, true or false')
   labels = task.data['labels']
   if not isinstance(task, Streamed) and labels.all() == labels.any():
     kind = 'good' if labels.all() else 'bad'
-    raise ValueError(f'all {len(labels)} answers of data.train are {kind}; some of each are needed')
+    raise ValueError(f'all {len(labels)} answers of task.train are {kind}; some of each are needed')
   return _demonstrated(task, batch_size)
 
 
@@ -99,7 +99,7 @@ def stepwise(task: Dataset, *, batch_size: int) -> StatefulRollout:
   at_least(1, batch_size=batch_size)
   if 'step_labels' not in task.data:
     raise ValueError(
-        'the rows of data.train have no labels of steps; they need columns completions, a list of steps, and '
+        'the rows of task.train have no labels of steps; they need columns completions, a list of steps, and '
         'labels, as many'
     )
   return _demonstrated(task, batch_size)
@@ -127,7 +127,7 @@ def parting_steps(rollout: Rollout) -> StatefulRollout:
     def draw(models: Models, world: World, key: Key) -> tuple[Batch, World]:
       batch, world = drawn(models, world, key)
       if 'step_ends' not in batch:
-        raise ValueError('the answers of data.train have no steps; chosen and rejected are to be lists')
+        raise ValueError('the answers of task.train have no steps; chosen and rejected are to be lists')
       return {**batch, **_parting_step(batch)}, world
 
     return draw

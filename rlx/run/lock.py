@@ -40,6 +40,8 @@ def held(workdir: Path) -> Iterator[Callable[[], None]]:
   path = workdir / FILE
   descriptor = _locked(path, workdir)
   try:
+    if _read(path) is None and path.stat().st_size:
+      raise ConfigError(f'{path} was not made by rlx; move it, or choose another directory')
     _refuse_other_machines(path, workdir)
     who = {'host': socket.gethostname(), 'machine': _machine(), 'pid': os.getpid(), 'since': _now()}
     try:

@@ -166,9 +166,19 @@ def call(
   return lens.bind(made, renamed) if renamed and not where.startswith('models.') else made
 
 
+def roles_in(section: Mapping, where: str) -> dict[str, str]:
+  """What a section writes under `names`: role -> name of the model; nothing if it has none."""
+  if 'names' not in section:
+    return {}
+  names = section['names']
+  if not isinstance(names, Mapping | ConfigDict) or not all(isinstance(x, str) for x in names.values()):
+    raise ConfigError(f"config.{where}.names={names!r} is a dictionary, {{'role': 'name of a model'}}")
+  return dict(names)
+
+
 def roles_of(function: Callable, section: Mapping, models: Iterable[str]) -> dict[str, str]:
   """Which models a section's function asks for: role -> name of the model."""
-  names = dict(section['names']) if 'names' in section else {}
+  names = roles_in(section, section['name'])
   positional = [
       p.name for p in inspect.signature(function).parameters.values()
       if p.kind <= p.POSITIONAL_OR_KEYWORD and p.name not in section
@@ -183,7 +193,7 @@ def _roles(section, positional, parts, where, function) -> dict[str, str]:
   """The section's `names`, where the function asks for these roles and there are such parts."""
   if 'names' not in section:
     return {}
-  roles = dict(section['names'])
+  roles = roles_in(section, where)
   if (unknown := sorted(set(roles) - set(positional))) and 'speakers' not in positional:
     raise ConfigError(f'config.{where}.names has {unknown}, which {function.__name__}() does not ask for')
   if unknown := sorted(set(roles.values()) - set(parts)):

@@ -15,6 +15,7 @@ import pathlib
 from typing import Any
 
 from rlx import config as configs
+from rlx.errors import ConfigError
 from rlx.run import curves
 from rlx.run.curves import called, percent
 from rlx.run.writers import Path, format_seconds, read_metrics, write_atomically
@@ -123,7 +124,10 @@ def _rows(workdir: pathlib.Path) -> curves.Rows:
 
 
 def _read(path: pathlib.Path) -> list[dict[str, Any]]:
-  return [json.loads(line) for line in path.read_text().splitlines()]
+  try:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+  except ValueError as error:  # no JSON, or no text
+    raise ConfigError(f'{path} is damaged ({error}); mend or delete it') from error
 
 
 def _starts(workdir: pathlib.Path) -> list[dict[str, Any]]:

@@ -383,7 +383,7 @@ def _whole_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     except ValueError as error:
       if number == len(lines):
         return
-      raise ValueError(f'{path}, line {number} is not a row ({error}); mend or delete it') from None
+      raise ConfigError(f'{path}, line {number} is not a row ({error}); mend or delete it') from None
     yield line, row
 
 

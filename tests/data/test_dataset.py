@@ -101,7 +101,7 @@ def test_prompts_by_hand(make):
   assert data.vocab_size == len(data.tokenizer.hf) > 256
   assert data.decode(data.data['prompts'][0]) == 'How much?' and not data.conversational
   assert data.encode('How much?').tolist() == ids[0] and data.encode('').dtype == np.int32
-  with pytest.raises(ValueError, match='data.train holds prompts only.*it needs a column completion'):
+  with pytest.raises(ValueError, match='task.train holds prompts only.*it needs a column completion'):
     data.demonstrate(begin(data), None, 2)
 
 
@@ -311,7 +311,7 @@ def test_held_out_rows_follow_the_training_rows(make):
   assert batch['rows'].tolist() == [6, 7, 8, 9]
   chex.assert_trees_all_equal_shapes_and_dtypes(batch, demonstrate(data, 4)[0])
   for ask in (data.held_out, data.held_out_demonstrations):
-    with pytest.raises(ValueError, match='5 held-out rows are asked for, and data.held_out has 4'):
+    with pytest.raises(ValueError, match='5 held-out rows are asked for, and task.held_out has 4'):
       ask(5)
 
 
@@ -333,7 +333,7 @@ def test_held_out_pairs_keep_together(make):
 def test_without_held_out_rows_nothing_can_be_asked(make):
   data = make(PROBLEMS, columns=COLUMNS)
   for ask in (data.held_out, data.held_out_demonstrations):
-    with pytest.raises(ValueError, match='data.held_out is empty'):
+    with pytest.raises(ValueError, match='task.held_out is empty'):
       ask(1)
 
 
@@ -565,7 +565,7 @@ def test_columns_that_cannot_be_made_are_malformed_rows(make):
 
 
 def test_a_file_of_unknown_columns_says_how_to_make_known_ones(make):
-  hint = r"no column that is known \(it has question, answer, level; data.columns={'prompt': '{question}'}"
+  hint = r"no column that is known \(it has question, answer, level; task.columns={'prompt': '{question}'}"
   with pytest.raises(ValueError, match=f'line 1: {hint}'):
     make(PROBLEMS)
   with pytest.raises(ValueError, match=f'none of the last 10 rows can be used; line 1: {hint}'):

@@ -657,6 +657,12 @@ def test_only_what_we_wrote_is_replaced(tmp_path):
   with pytest.raises(ValueError, match=f'{directory} is there and was not written by rlx'):
     written('llama', directory)
   assert sorted(os.listdir(directory)) == before and os.listdir(tmp_path) == ['model']
+  other = tmp_path / 'other'
+  written('llama', other)
+  (other / 'notes.txt').write_text('mine')
+  with pytest.raises(ValueError, match='holds notes.txt, no part of a model; choose another directory'):
+    written('llama', other)
+  assert (other / 'notes.txt').read_text() == 'mine'
   (tmp_path / 'file').write_text('')
   with pytest.raises(ValueError, match='was not written by rlx'):
     written('llama', tmp_path / 'file')

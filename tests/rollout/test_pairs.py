@@ -31,7 +31,7 @@ def rows_as_task(tmp_path, rows):
 
 
 @pytest.mark.parametrize(('make', 'rows', 'words'), [
-    (pairs.labelled, [LABEL] * 3, 'all 3 answers of data.train are good; some of each'),
+    (pairs.labelled, [LABEL] * 3, 'all 3 answers of task.train are good; some of each'),
     (pairs.labelled, [{'prompt': 'How?', 'completion': ' 1'}], 'no labels; they need a column label'),
     (pairs.comparisons, [LABEL], 'no pairs; they need columns chosen and rejected'),
     (functools.partial(pairs.comparisons, batch_size=3), [PAIR], 'batch_size=3: a comparison is two rows'),

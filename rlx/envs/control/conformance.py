@@ -5,7 +5,6 @@ plays random actions, so it sees only what those lead to.
 """
 
 from collections.abc import Callable
-import traceback
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlx.envs.control.environment import Continuous, Discrete, Environment, State, Timestep
+from rlx.errors import raised
 from rlx.types import Key
 
 _NUM_ENVS = 16
@@ -119,16 +119,7 @@ def _traced(name: str, function: Callable, *args) -> tuple[Any, Any]:
   try:
     return jax.make_jaxpr(function, return_shape=True)(*args)
   except Exception as error:  # of whoever wrote it, of JAX, or of a wrapper around something odd
-    what = str(error).splitlines()[0] if str(error) else ''
-    why = f'{type(error).__name__}: {what} ({_last_place(error)})'
-    raise ValueError(f'{name} cannot be traced: {why}') from error
-
-
-def _last_place(error: Exception) -> str:
-  """The file and line of an error, of those that are not of a library."""
-  frames = traceback.extract_tb(error.__traceback__)
-  own = [frame for frame in frames if 'site-packages' not in frame.filename] or frames
-  return f'{own[-1].filename}, line {own[-1].lineno}'
+    raise ValueError(f'{name} cannot be traced: {raised(error)}') from error
 
 
 def _kind(x: Any) -> str:
