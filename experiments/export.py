@@ -20,6 +20,8 @@ def main(argv: list[str]) -> int:
 
   with open_run(workdir, config_of(workdir), step=arguments.step) as opened:
     run, position = opened.run, opened.position
+    if run.is_text and arguments.member:
+      raise CommandError(f'--member={arguments.member}: a run on language is one seed; leave it away')
     if run.is_text:
       written = export.export(run, opened.own(0), position.stage, output)
       nothing = f'the model of {workdir} did not come from a Hugging Face directory: nothing to do'

@@ -19,6 +19,7 @@ crash.
 import argparse
 from collections.abc import Callable
 import importlib
+import math
 import os
 from pathlib import Path
 import sys
@@ -41,8 +42,6 @@ COMMANDS = (
     'compare', 'reproduce', 'replay', 'replay-calls', 'list', 'show',
 )
 WITHOUT_JAX = ('launch', 'list', 'show')
-# What the system says of paths that cannot be read or written.
-_OF_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -101,7 +100,9 @@ def _command(argv: list[str]) -> int:
     use_compilation_cache()
   try:
     return importlib.import_module(_module(name)).main(rest)
-  except _OF_PATHS as error:
+  except OSError as error:
+    if not error.filename or is_full(error):  # or else it is of a path that cannot be read or written
+      raise
     raise CommandError(f'{error.filename}: {error.strerror}') from error
 
 
@@ -314,7 +315,8 @@ def _fake_devices(mesh) -> None:
   """On a CPU, as many devices as a fixed mesh asks for: a dry run needs no real ones."""
   import jax
 
-  size = max(mesh.data, 1) * mesh.fsdp * mesh.tensor
+  sizes = [mesh[name] for name in mesh if isinstance(mesh[name], int)]  # what is none is told by the builder
+  size = math.prod(max(size, 1) for size in sizes)
   if size > 1 and os.environ.get('JAX_PLATFORMS', 'cpu') == 'cpu':
     jax.config.update('jax_num_cpu_devices', size)
 

@@ -54,6 +54,8 @@ class Talker:
     Raises:
       ValueError: there are none.
     """
+    if system and not chat:
+      raise ValueError(f'the system message {system!r} has no place but in a chat; add --chat')
     if isinstance(prompt, str) and not chat:
       if tokens := self.tokenizer.encode(prompt, special=True):
         return tokens

@@ -51,6 +51,8 @@ OVERRIDES = {
         'seed=-1', f'seed={2**40}', 'seed=1.5', 'seed=True', 'seed=None', 'steps=0', 'steps=-4', 'steps=3',
         'steps=1e3',
         'sft.steps=0', 'population.size=0', 'population.size=-1', ("population={'size': 'a'}", "size='a'"),
+        ("population={'size': 2.0}", 'population.size=2.0'), (f"population={{'size': {2**40}}}", 'size'),
+        ("updates={'epochs': 1.5, 'minibatches': 1, 'microbatches': 1}", 'updates.epochs=1.5'),
         ('nothing.at.all=1', "no 'nothing'"), ('algorithm.clip_hihg=1', "did you mean 'algorithm.clip_high'"),
         'algorithm=3', 'rollout=grpo', ('algorithm={}', 'no section with a name'),
         ("algorithm={'name', 'x'}", 'a section is a dictionary'),
@@ -289,6 +291,7 @@ def test_weights_that_only_show_when_they_are_read(change, words, folder, capsys
 @pytest.mark.parametrize(('argv', 'words'), [
     (['generate', '--model=nowhere', '--prompt=x'], 'is not a Hugging Face model directory'),
     (['generate', f'--model={MODEL}', '--prompt='], 'has no tokens'),
+    (['generate', f'--model={MODEL}', '--prompt=x', '--system=hi'], 'add --chat'),
     (['generate', f'--model={MODEL}', '--prompt=x', '--max_tokens=0'], 'no whole number of at least 1'),
     (['generate', f'--model={MODEL}', '--prompt=x', '--samples=-1'], "'-1' is no whole number of at least 1"),
     (['generate', f'--model={MODEL}', '--prompt=x', '--top_k=-1'], "'-1' is no whole number of at least 0"),

@@ -10,7 +10,7 @@ from rlx import learners, lens, step
 from rlx.errors import ConfigError
 from rlx.optimizers import finite
 from rlx.rewards.host import OnHost
-from rlx.run.parts import PACKAGES, Parts, build_section, require_keys
+from rlx.run.parts import PACKAGES, Parts, build_section, require_keys, require_type
 from rlx.types import keep_batch
 
 LEARNER_KEYS = ('algorithm', 'updates', 'optimizer', 'trained', 'every')
@@ -43,6 +43,8 @@ def _learner_step(section, where: str, parts: Parts, view) -> tuple[step.Step, A
     raise ConfigError(f"config.{where} lacks ['updates'], which a stage that trains something needs")
   updates = section.updates.to_dict() if trains else dict.fromkeys(wanted, 1)
   require_keys(updates.keys(), wanted, 'updates', 'make_train_step()')
+  for name, value in updates.items():
+    require_type(value, int, f'updates.{name}')
   if min(updates.values()) < 1:
     raise ConfigError(f'config.updates: {updates} must be at least 1 each')
   return step.make_train_step(algorithm, optimizer, **updates), optimizer

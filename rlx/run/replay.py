@@ -31,7 +31,7 @@ from rlx.run.train import Position
 from rlx.types import HostRollout, Models, State
 
 DUMP = 'nonfinite'
-NOT_LOOKED_AT = ('rewards/',)
+NOT_LOOKED_AT = ('rewards/', 'episode/')  # NaN where nothing was scored, or no episode ended
 
 
 @dataclasses.dataclass(frozen=True)
