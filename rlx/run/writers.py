@@ -50,7 +50,7 @@ class MetricsWriter:
       resume_step: step of the checkpoint that the run goes on from; -1 starts afresh.
       trackers: told of whatever is written. One that fails is left out from there on.
       config: of the run, for the trackers.
-      say: told of a tracker that fails.
+      say: told of a tracker that fails, and of rows that are gone.
     Raises:
       ValueError: a line before `resume_step` is not a row, so the file cannot be continued.
       ConfigError: the package of a tracker is missing.
@@ -62,6 +62,10 @@ class MetricsWriter:
     self._tell(lambda tracker: tracker.begin(self._workdir, config or {}, resume_step))
     _drop_later_samples(self._samples, resume_step)
     self._metrics = _RowFile(self._workdir / 'metrics.jsonl', resume_step)
+    if 0 < resume_step != (last := self._metrics.last_step):
+      found = f'ends at step {last}' if last >= 0 else 'is gone'
+      where = f'the rows up to step {resume_step}, from where the run goes on, are missing'
+      say(f'{self._workdir}/metrics.jsonl {found}: {where}')
     self._timing = _RowFile(self._workdir / 'timing.jsonl', resume_step)
     self._members = None  # only a population has any
     if (members := self._workdir / 'members.jsonl').exists():
@@ -323,13 +327,13 @@ class _RowFile:
 
   def __init__(self, path: pathlib.Path, resume_step: int):
     self._path = path
-    self._last_step = _drop_later_lines(path, resume_step)
+    self.last_step = _drop_later_lines(path, resume_step)
     self._file = path.open('ab')
 
   def append(self, head: dict[str, Any], metrics: Mapping[str, Any], *, ndim: int = 0) -> None:
-    if head['step'] <= self._last_step:
+    if head['step'] <= self.last_step:
       raise ValueError(
-          f'step {head["step"]} comes after step {self._last_step} in {self._path}; '
+          f'step {head["step"]} comes after step {self.last_step} in {self._path}; '
           'each step is written once, with all its metrics, in increasing order'
       )
     for name, value in metrics.items():
@@ -342,7 +346,7 @@ class _RowFile:
     plain = _number if ndim == 0 else lambda values: [_number(x) for x in values]
     row = {**head, **{name: plain(metrics[name]) for name in sorted(metrics)}}
     self._file.write(_encode(_json_line(row)))
-    self._last_step = head['step']
+    self.last_step = head['step']
 
   def flush(self) -> None:
     self._file.flush()

@@ -335,3 +335,18 @@ def test_formats_by_hand():
   assert {x: writers.format_count(x) for x in counts} == counts
   clocks = {0: '0:00', 34.2: '0:34', 59.7: '1:00', 725: '12:05', 3723: '1:02:03', -3: '0:00'}
   assert {x: writers.format_seconds(x) for x in clocks} == clocks
+
+
+@pytest.mark.parametrize(('left', 'words'), [(2, 'ends at step'), (0, 'is gone'), (None, 'is gone')])
+def test_rows_that_are_gone_are_told(tmp_path, left, words):
+  train(tmp_path, resume_step=-1, stop=6)
+  path = tmp_path / 'metrics.jsonl'
+  lines = path.read_text().splitlines(keepends=True)
+  said = []
+  whole = writers.MetricsWriter(tmp_path, resume_step=3, say=said.append)
+  whole.close()
+  assert not said
+  path.unlink() if left is None else path.write_text(''.join(lines[:left]))
+  writers.MetricsWriter(tmp_path, resume_step=3, say=said.append).close()
+  assert len(said) == 1 and 'the rows up to step 3' in said[0]
+  assert words in said[0]

@@ -12,10 +12,16 @@ shown right verdicts on what the policy says then (`judging`): of one answer, of
 problem. In the main stage it is frozen, and its verdicts (`rewards/judges.py`) are all that the policy is
 paid for, held by a KL. Who has not a solution's form is worth nothing.
 
-Result: a frozen judge is pleased and not obeyed. Of one seed with `judge=yes`, after 50 steps of the main
-stage the judge gives 0.85 (the chance of yes), and the share of right held-out answers has gone from 0.68 to
-0.22, nearly all of them by wrong steps; 57 CPU-s, most of it compilation. The other judges were not run to
-their end.
+Result: a frozen judge is pleased and not obeyed. Of five seeds side by side 0.41 to 0.73 of the
+held-out answers are right before the main stage (median 0.63), 1 to 5 % of these by a wrong step; after its
+50 steps
+
+    judge          right, median (worst)  of these by a wrong step, median (worst)
+    yes                     0.26 (0.21)                              0.85 (1.00)
+    grade                   0.36 (0.22)                              0.29 (0.91)
+    pair_chances            0.22 (0.21)                              0.91 (1.00)
+
+`--config.population.size=5`, about three CPU-minutes each. `pairs` and `list` were not run to their end.
 """
 
 from ml_collections import ConfigDict
