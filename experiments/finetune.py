@@ -10,6 +10,7 @@ directory has `config.json`, `metrics.jsonl`, checkpoints, the report, and in th
 object (rows, functions of a notebook) is handed to the builder, and the config keeps its digest.
 """
 
+import atexit
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
@@ -20,6 +21,7 @@ import threading
 import time
 from types import MappingProxyType
 from typing import Any
+import weakref
 
 import jax
 from ml_collections import ConfigDict
@@ -183,11 +185,18 @@ def _name_of(reward: Reward) -> str:
   return (reward if isinstance(reward, str) else reward['name']).rpartition('.')[2]
 
 
+def _leave(reference: weakref.ref) -> None:
+  """Ends what a run has begun that a script left in the middle: at the end of Python no thread ends."""
+  if run := reference():
+    run.close()
+
+
 class Finetuning:
   """A run as an iterator over the metrics of its train steps.
 
   It can be left at any step and gone on with: by `next`, by another loop, or, after `stop` or in another
-  process, from its last checkpoint, by the same call. An interrupt (Ctrl-C) saves it first.
+  process, from its last checkpoint, by the same call. An interrupt (Ctrl-C) saves it first; who leaves the
+  loop for good calls `stop`, or goes on from the checkpoint before.
 
   Attributes:
     config: of the run; `run.config.to_json()` is what `config.json` holds.
@@ -202,6 +211,7 @@ class Finetuning:
     self._quiet, self._stopping = quiet, []
     self._pieces: Iterator[list[dict]] | None = None  # None: nothing is under way
     self._rows: deque[dict] = deque()
+    atexit.register(_leave, weakref.ref(self))
 
   def __iter__(self) -> Iterator[dict]:
     return self
@@ -223,6 +233,12 @@ class Finetuning:
       self._stopping.append(None)
     while self._pieces:
       self._advance()
+
+  def close(self) -> None:
+    """Ends what is under way and saves nothing."""
+    if self._pieces:
+      self._pieces.close()
+      self._pieces = None
 
   @property
   def model(self) -> Path:

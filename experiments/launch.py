@@ -22,6 +22,7 @@ import importlib
 import math
 import os
 from pathlib import Path
+import shlex
 import sys
 
 import rlx
@@ -199,22 +200,28 @@ def _run(arguments, config, argv) -> int:
     return EXIT_REQUEUE
   if not quiet:
     print(_summary(outcome, arguments))
-    print(_next(config, arguments))
+    print(_next(config, arguments, [word for word in argv if word.startswith('--config.')]))
   return EXIT_DONE
 
 
-def _next(config, arguments) -> str:
-  """What one would try next."""
+def _next(config, arguments, overrides: list[str]) -> str:
+  """What one would try next, with what was overridden, and one thing else."""
   from rlx.config import flat
 
   # Seeds side by side in one program, but where the reward is Python.
   on_host = 'reward' in config and config.reward.name == 'host'
-  workdir, begin = arguments.workdir, f'rlx --config={arguments.config} --workdir={arguments.workdir}'
-  lines = [f'{begin}-seeds {"--config.seed=1" if on_host else "--config.population.size=4"}']
+
+  def line(suffix: str, key: str, value: object) -> str:
+    kept = [word for word in overrides if not word.startswith(f'--config.{key}=')]
+    words = [f'--config={arguments.config}', f'--workdir={arguments.workdir}-{suffix}', *kept]
+    return f'rlx {shlex.join(words)} --config.{key}={value}'
+
+  lines = [line('seeds', 'seed', 1) if on_host else line('seeds', 'population.size', 4)]
   rates = [(key, x) for key, x in flat(config) if 'learning_rate' in key and isinstance(x, float)]
   rates.sort(key=lambda rate: not rate[0].startswith('optimizer.'))  # before those of stages and learners
-  lines += [f'{begin}-lr --config.{key}={rate / 2:g}' for key, rate in rates[:1]]
-  return 'next  ' + '\n      '.join([*lines, f'tensorboard --logdir={workdir}/tensorboard'])
+  lines += [line('lr', key, f'{rate / 2:g}') for key, rate in rates[:1]]
+  lines.append(f'tensorboard --logdir={shlex.quote(f"{arguments.workdir}/tensorboard")}')
+  return 'next  ' + '\n      '.join(lines)
 
 
 def _summary(outcome, arguments) -> str:

@@ -161,8 +161,11 @@ def test_a_reader_that_goes_away_is_told_nothing(argv):
 ])
 def test_what_to_try_next_is_there_to_be_set(name, rate):
   values = config.load(f'{name}:smoke')
-  lines = launch._next(values, argparse.Namespace(config=name, workdir='run')).splitlines()
-  (line,) = [line for line in lines if 'run-lr' in line]
+  arguments = argparse.Namespace(config=name, workdir='run')
+  given = ['--config.steps=8', '--config.population.size=2']
+  seeds, line, _ = launch._next(values, arguments, given).splitlines()
+  assert '--config.steps=8' in seeds and seeds.count('--config.population.size') == 1
+  assert 'run-lr' in line and '--config.steps=8 --config.population.size=2' in line
   override = line.split('--config.')[-1]
   assert override.startswith(rate)
   config.override(values, *override.split('='))

@@ -4,6 +4,8 @@ import functools
 import json
 from pathlib import Path
 import signal
+import subprocess
+import sys
 import threading
 
 import jax
@@ -234,3 +236,30 @@ def test_digests_tell_things_apart():
   first, again = ([given.digest_of(thing) for thing in DIGESTS] for _ in range(2))
   assert first == again and len(set(first)) == len(DIGESTS)
   assert given.digest_of(closing(1)) == first[1] and given.digest_of([dict(row) for row in ROWS]) == first[5]
+
+
+LEFT = """
+import sys
+import rlx
+def brief(completions, **kwargs):
+  return [-float(len(text)) for text in completions]
+run = rlx.finetune({model!r}, brief, {rows!r}, workdir='run', steps=40, overrides={small!r})
+for metrics in run:
+  print(metrics['step'], flush=True)
+  if metrics['step'] >= int(sys.argv[1]):
+    break
+if sys.argv[2] == 'stop':
+  run.stop()
+"""
+
+
+def test_a_script_that_leaves_the_loop_ends_and_goes_on_from_what_it_saved(tmp_path):
+  (tmp_path / 'left.py').write_text(LEFT.format(model=TINY, rows=ROWS, small=SMALL))
+  steps = []
+  for words in (['2', 'stop'], ['4', 'leave']):
+    done = subprocess.run(
+        [sys.executable, 'left.py', *words], cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        check=True,
+    )
+    steps += map(int, done.stdout.split())
+  assert steps == sorted(set(steps)) and steps[-1] == 4, 'the second goes on from where the first has left'
