@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import functools
+import numbers
 from pathlib import Path
 import signal
 import threading
@@ -145,7 +146,7 @@ def _set_rewards(config: ConfigDict, rewards, weights: Sequence[float], given: d
   rewards = [rewards] if _is_reward(rewards) else rewards
   if not isinstance(rewards, Sequence) or not all(map(_is_reward, rewards)):
     raise ConfigError(f'rewards={rewards!r}: functions, names, sections with a name; one, or a list of them')
-  if not isinstance(weights, Sequence) or not all(isinstance(x, int | float) for x in weights):
+  if not isinstance(weights, Sequence) or not all(isinstance(x, numbers.Real) for x in weights):
     raise ConfigError(f'weights={weights!r}: a list of numbers, one for each reward')
   if not rewards or len(weights) not in (0, len(rewards)):
     raise ConfigError(f'{len(weights)} weights of {len(rewards)} rewards; at least one reward, a weight each')

@@ -157,6 +157,7 @@ def _study(workdir, arguments, space, overrides):
   )
   _refuse_another(study, workdir, {
       'config': arguments.config, 'overrides': sorted(overrides), 'metric': arguments.metric,
+      'minimize': arguments.minimize,
       'space': {name: repr(values) for name, values in space.items()},
   })
   # Optuna's own grid sampler ends only studies that call their objective themselves.
@@ -166,7 +167,7 @@ def _study(workdir, arguments, space, overrides):
 
 
 def _refuse_another(study, workdir: Path, asked: dict) -> None:
-  """A directory keeps the trials of one sweep: its config, its overrides, its space and its metric."""
+  """A directory keeps the trials of one sweep: its config, its overrides, its space and what it looks for."""
   kept = {**asked, **study.user_attrs.get(_ASKED, {})}
   if other := [name for name in asked if asked[name] != kept[name]]:
     was = '; '.join(f'its {name}: {kept[name]}' for name in other)

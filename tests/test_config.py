@@ -78,7 +78,7 @@ def test_overrides_keep_types():
         (['trained=("actor",)'], "trained and slow name ['actor']; config.models has ['policy']"),
         (['log.headline=eval/other/accuracy'], "is of none of the evaluations ['eval/held_out']"),
         (['updates.epochs=0'], 'at least 1 each'),
-        (['population.size=0'], 'at least 1'),
+        (['population.size=0'], 'from 1 to 2147483647'),
         (['sft.stop.metric=3', 'sft.stop.at_least=x'], 'needs float'),
         (['task.held_out_share=0.0'], 'leaves one part empty'),
     ],

@@ -305,6 +305,7 @@ def test_weights_that_only_show_when_they_are_read(change, words, folder, capsys
     (['play', '--workdir=nowhere', '--episodes=0'], '--episodes'),
     (['play', '--workdir=nowhere', '--output=x.mp4'], 'call it NAME.gif'),
     (['play', '--workdir=nowhere', f'--seed={2**32}'], 'from 0 to 4294967295'),
+    ([CONTROL, '--dry_run', "--config.mesh={'data': 'a', 'fsdp': 1, 'tensor': 1}"], "mesh.data='a'"),
     ([CONTROL, '--workdir=x', '--distributed', '--coordinator=here', '--num_processes=2', '--process_id=0'],
      'has no port; it is HOST:PORT'),
     (['report', '--workdir=nowhere'], 'holds no run'),

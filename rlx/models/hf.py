@@ -477,10 +477,7 @@ def _of_classifier(family: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write(directory, params, config, family, settings, beside, max_shard_bytes, more=()):
   """Everything into a sibling, which then takes the directory's place."""
-  if directory.exists() and not _is_ours(directory):
-    raise ValueError(f'{directory} is there and was not written by rlx; choose another directory')
-  if directory.exists() and (others := sorted(x.name for x in directory.iterdir() if not _is_of_model(x))):
-    raise ValueError(f'{directory} holds {", ".join(others)}, no part of a model; choose another directory')
+  _check_nothing_is_lost(directory)
   outgoing = [*_outgoing(params, config, tensors(family, config)), *more]
   directory = directory.absolute()
   partial = directory.with_name(f'{directory.name}.partial')
@@ -498,11 +495,6 @@ def _write(directory, params, config, family, settings, beside, max_shard_bytes,
     shutil.rmtree(old)
   else:
     partial.rename(directory)
-
-
-def _is_of_model(path: Path) -> bool:
-  """Whether a file of that name may be replaced with a model's directory."""
-  return any(path.match(pattern) for pattern in ('config.json', '*.safetensors', _INDEX, *_BESIDE_WEIGHTS))
 
 
 def _write_weights(directory, outgoing, max_shard_bytes):
@@ -559,14 +551,21 @@ def _check_params(leaves, config):
     raise ValueError(f'the parameters are not those of the config (merge adapters first): {some(problems)}')
 
 
-def _is_ours(directory: Path) -> bool:
-  """Whether nothing would be lost that `save` did not write."""
-  if not directory.is_dir():
-    return False
-  files = sorted(directory.glob('*.safetensors'))
-  return not any(directory.iterdir()) or (
-      bool(files) and safetensors.read_header(files[0])[1].get('producer') == 'rlx'
-  )
+def _check_nothing_is_lost(directory: Path) -> None:
+  """Raises `ValueError` where something is in the directory's place that `save` did not write."""
+  if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
+    return
+  weights = sorted(directory.glob('*.safetensors'))
+  try:
+    ours = bool(weights) and safetensors.read_header(weights[0])[1].get('producer') == 'rlx'
+  except ValueError:  # no such file, for all its name
+    ours = False
+  if not ours:
+    raise ValueError(f'{directory} is there and was not written by rlx; choose another directory')
+  written = ('config.json', '*.safetensors', _INDEX, *_BESIDE_WEIGHTS)
+  others = sorted(x.name for x in directory.iterdir() if not any(map(x.match, written)))
+  if others:
+    raise ValueError(f'{directory} holds {", ".join(others)}, no part of a model; choose another directory')
 
 
 def _with_dtype(settings: Mapping[str, Any], params: Params) -> dict[str, Any]:

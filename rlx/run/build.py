@@ -171,7 +171,6 @@ def _check_run(config) -> None:
   require_keys(config.population.keys(), {'size'}, 'population', 'a run')
   require_type(config.population.size, int, 'population.size')
   try:
-    at_least(1, **{'population.size': config.population.size})
     between(1, 2**31 - 1, **{'population.size': config.population.size})
     between(0, 2**32 - config.population.size, seed=config.seed)  # keys are made of 32 bits
   except ValueError as error:

@@ -100,7 +100,7 @@ def build_section(
 
 def functions_of(section: Mapping, where: str) -> list[Callable]:
   """The functions that a section and those inside it name; arguments as for `call`."""
-  inside = [function for key, x in section.items() if is_section(x) for function in functions_of(x, where)]
+  inside = [function for x in section.values() if is_section(x) for function in functions_of(x, where)]
   return [resolve(section['name'], *PACKAGES.get(where, ('rlx',)), 'rlx'), *inside]
 
 

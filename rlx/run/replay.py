@@ -187,7 +187,7 @@ def _look(
     for piece, take in pieces.of_step(light).items():
       before, value = value, take.compiled(value)
       jax.effects_barrier()
-      names = {'metrics': not_finite(value[1])} if piece == 'metrics' else {piece: _columns(value)}
+      names = {piece: _faults(value[1 if piece == 'metrics' else 0])}
       for kind in ('gradient', 'update'):  # an update follows its gradient
         names = {kind: tuple(name for one, name in told if one == kind), **names} if told else names
       found = next((one for one in sorted(names, key=_ORDER.index) if names[one]), None)
@@ -201,9 +201,9 @@ def _look(
 _ORDER = ('sample', 'reward', 'advantage', 'gradient', 'update', 'metrics')
 
 
-def _columns(rows: Any) -> tuple[str, ...]:
-  """The columns of rows that are not finite, but those that may be NaN."""
-  return tuple(name for name in not_finite(rows[0]) if not any(part in name for part in NOT_LOOKED_AT))
+def _faults(tree: Any) -> tuple[str, ...]:
+  """The columns or metrics that are not finite, but those that may be NaN."""
+  return tuple(name for name in not_finite(tree) if not any(part in name for part in NOT_LOOKED_AT))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -323,7 +323,11 @@ def format_seconds(seconds: float) -> str:
 
 
 class _RowFile:
-  """JSON lines whose steps increase, opened for going on after `resume_step`."""
+  """JSON lines whose steps increase, opened for going on after `resume_step`.
+
+  Attributes:
+    last_step: of the last row; -1 where there is none.
+  """
 
   def __init__(self, path: pathlib.Path, resume_step: int):
     self._path = path

@@ -663,6 +663,10 @@ def test_only_what_we_wrote_is_replaced(tmp_path):
   with pytest.raises(ValueError, match='holds notes.txt, no part of a model; choose another directory'):
     written('llama', other)
   assert (other / 'notes.txt').read_text() == 'mine'
+  (other / 'notes.txt').unlink()
+  (other / 'model.safetensors').write_text('mine')
+  with pytest.raises(ValueError, match='was not written by rlx'):
+    written('llama', other)
   (tmp_path / 'file').write_text('')
   with pytest.raises(ValueError, match='was not written by rlx'):
     written('llama', tmp_path / 'file')

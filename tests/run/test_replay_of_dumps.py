@@ -1,5 +1,8 @@
 """`rlx replay`: the first value that is not finite, by its piece of the step, its name and its line."""
 
+import dataclasses
+
+import jax.numpy as jnp
 import pytest
 
 from rlx.errors import ConfigError
@@ -47,6 +50,20 @@ def test_rows_are_looked_at_before_the_loss(tmp_path, monkeypatch):
   monkeypatch.setattr(parts, 'nearer', parts.nearer_nan)
   found = replay(dump, disable_jit=False)
   assert (found.piece, found.names) == ('advantage', ('seen',))
+
+
+def test_episodes_that_have_not_ended_are_no_fault(tmp_path, monkeypatch):
+  train.train(config_of(('main',), main=stage(steps=4)), tmp_path, quiet=True, command='')
+  import pieces as parts
+
+  plain = parts.nearer
+
+  def nearer(rollout, point, *, target: float):
+    unended = lambda models, batch, key: {**batch, 'episode/return': batch['seen'] * jnp.nan}
+    return dataclasses.replace(plain(rollout, point, target=target), advantage=unended)
+
+  monkeypatch.setattr(parts, 'nearer', nearer)
+  assert replay(tmp_path, disable_jit=False) is None
 
 
 def test_where_everything_is_finite_it_says_so(tmp_path, capsys):

@@ -328,6 +328,13 @@ def test_a_directory_without_a_run_is_refused_in_one_line(tmp_path):
     report.write_report(tmp_path)
 
 
+def test_a_damaged_file_is_named(tmp_path):
+  (tmp_path / 'config.json').write_text(json.dumps(CONFIG))
+  (tmp_path / 'starts.jsonl').write_bytes(b'\xff')
+  with pytest.raises(ConfigError, match=r'starts.jsonl is damaged .*; mend or delete it'):
+    report.write_report(tmp_path)
+
+
 def test_headline_numbers_by_hand():
   shown = {
       ('eval/held_out/accuracy', 0.9116): '91.2 %',
