@@ -16,12 +16,15 @@ Result: a frozen judge is pleased and not obeyed. Of five seeds side by side 0.4
 held-out answers are right before the main stage (median 0.63), 1 to 5 % of these by a wrong step; after its
 50 steps
 
-    judge          right, median (worst)  of these by a wrong step, median (worst)
-    yes                     0.26 (0.21)                              0.85 (1.00)
-    grade                   0.36 (0.22)                              0.29 (0.91)
-    pair_chances            0.22 (0.21)                              0.91 (1.00)
+    judge                 right, median (worst)  of these by a wrong step, median (worst)
+    yes                             0.26 (0.21)                              0.85 (1.00)
+    grade                           0.36 (0.22)                              0.29 (0.91)
+    pairs                           0.23 (0.17)                              0.82 (0.98)
+    pair_chances                    0.22 (0.21)                              0.91 (1.00)
+    list                            0.28 (0.25)                              0.34 (0.72)
 
-`--config.population.size=5`, about three CPU-minutes each. `pairs` and `list` were not run to their end.
+`--config.population.size=5`; `grade`, `pairs` and `list` took five to six and a half minutes by the clock, with
+other work beside them.
 """
 
 from ml_collections import ConfigDict
