@@ -23,8 +23,8 @@ held-out answers are right before the main stage (median 0.63), 1 to 5 % of thes
     pair_chances                    0.22 (0.21)                              0.91 (1.00)
     list                            0.28 (0.25)                              0.34 (0.72)
 
-`--config.population.size=5`; `grade`, `pairs` and `list` took five to six and a half minutes by the clock, with
-other work beside them.
+`--config.population.size=5`; `grade`, `pairs` and `list` took five to six and a half minutes by the clock,
+with other work beside them.
 """
 
 from ml_collections import ConfigDict
