@@ -120,7 +120,7 @@ def gaussian(
   _require(env, Continuous, 'gaussian')
   size = env.actions.size
   init_mean, mean = _trunk(env, hidden, activation, size)
-  init = lambda key: {'mean': init_mean(key), 'log_std': jnp.full(size, initial_log_std)}
+  init = lambda key: {'mean': init_mean(key), 'log_std': jnp.full(size, initial_log_std, jnp.float32)}
 
   logprobs = lambda centre, log_std, actions: _normal_logprobs(actions, centre, log_std)
 

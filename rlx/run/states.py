@@ -125,7 +125,7 @@ class _Placed:
 
   def __init__(self, function: Callable, run: Run, options: Mapping[str, Any] | None):
     """Nothing is compiled yet; `options` are the compiler's, unless it is of no CPU or told to be quick."""
-    self._function, self._run, self._compiled = function, run, {}
+    self._function, self._run, self._compiled = lambda *given: _strong(function(*given)), run, {}
     is_cpu = run.mesh.devices.flat[0].platform == 'cpu'
     self._options = options if is_cpu and not jax.config.read('jax_disable_most_optimizations') else None
 
@@ -136,6 +136,13 @@ class _Placed:
       places = sharding.state_shardings(shapes, self._run.mesh, self._run.axes)
       self._compiled[kind] = jax.jit(self._function, out_shardings=places, compiler_options=self._options)
     return self._compiled[kind](*arguments)
+
+
+def _strong(tree: Any) -> Any:
+  """The same arrays without the weak types that Python's numbers make. What leaves a train step has none: a
+  state that began with one would have its stage compiled a second time."""
+  is_key = lambda a: jnp.issubdtype(a.dtype, jax.dtypes.prng_key)
+  return jax.tree.map(lambda a: a if is_key(a) else jnp.asarray(a, a.dtype), tree)
 
 
 @functools.lru_cache(maxsize=32)

@@ -35,6 +35,12 @@ def point(env, *, size: int) -> Network:
   return Network(init=lambda key: jax.random.normal(key, (size,)), apply=lambda params: params)
 
 
+def middle(env, *, size: int) -> Network:
+  """A point that begins as a number of Python's, whose type is weak."""
+  del env
+  return Network(init=lambda key: jnp.full(size, 0.5), apply=lambda params: params)
+
+
 def noise(*, rows: int, size: int) -> StatefulRollout:
   """Noise [rows, size], and two memories: how many batches there were, and the mean of what was seen."""
 

@@ -1,5 +1,6 @@
 """Stages that are entered several times: what is handed over, kept, taken, and let go."""
 
+import contextlib
 import functools
 import json
 
@@ -123,8 +124,9 @@ def test_entered_again_it_has_other_keys():
   np.testing.assert_array_equal(keys[0], keys[1])  # the first time each has that of the run
 
 
-def test_entered_again_nothing_is_compiled(tmp_path):
-  """The programs that a first and a later entry run are the same ones."""
+@contextlib.contextmanager
+def compilations():
+  """A list that grows by one for each program that is compiled."""
   compiled = []
 
   def listen(event, duration, **kwargs):
@@ -132,11 +134,19 @@ def test_entered_again_nothing_is_compiled(tmp_path):
     if event == '/jax/core/compile/backend_compile_duration':
       compiled.append(event)
 
+  jax.monitoring.register_event_duration_secs_listener(listen)
+  try:
+    yield compiled
+  finally:
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_entered_again_nothing_is_compiled(tmp_path):
+  """The programs that a first and a later entry run are the same ones."""
   run = build(config_of(('explore', 'refine') * 4 + ('main',), explore=stage(keeps=True), refine=stage()))
   with jax.set_mesh(run.mesh):
     state, counts = states.begin(run, 0, {}, 0), []
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
+    with compilations() as compiled:
       for entry, one in enumerate(run.stages[:-1]):
         before = len(compiled)
         if entry:
@@ -144,10 +154,20 @@ def test_entered_again_nothing_is_compiled(tmp_path):
         for _ in range(2):
           state, _ = one.program.dispatch(state, None)
         counts.append(len(compiled) - before)
-    finally:
-      jax.monitoring.unregister_event_duration_listener(listen)
   assert counts[0] > 0 and counts[1] > 0
   assert counts[4:] == [0] * 4, counts  # the third time of each, and the fourth
+
+
+@pytest.mark.parametrize('population', [1, 2])
+def test_a_model_that_begins_with_a_weak_type_compiles_its_stage_once(population):
+  config = config_of(('main',), population=population)
+  config.models.point.name = 'pieces.middle'
+  run = build(config)
+  with jax.set_mesh(run.mesh):
+    state, _ = run.stages[0].program.dispatch(states.begin(run, 0, {}, 0), None)
+    with compilations() as compiled:
+      run.stages[0].program.dispatch(state, None)
+  assert not compiled
 
 
 @pytest.mark.slow

@@ -24,7 +24,11 @@ Harder: differences as well (`arithmetic.py:operators=+-`), five seeds side by s
     after SFT, %  31.6   9.7  18.9  27.7  21.1
     after GRPO, % 82.1  19.5  82.7  78.6  80.5
 
-Not run yet: `arithmetic.py:digits=3`.
+Three digits (`arithmetic.py:digits=3`), as many steps; four to five minutes a seed on one core:
+
+    seed             0     1     2     3     4
+    after SFT, %  28.6  23.0  30.4  26.1  25.9
+    after GRPO, % 85.0  85.3  97.7  85.7  99.8
 """
 
 from ml_collections import ConfigDict
