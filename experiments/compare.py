@@ -85,7 +85,7 @@ def read(runs: list[str], metric: str, against: str) -> list[Line]:
     metric: such as `eval/episodes/return`.
     against: `train steps`, or a metric whose sum over the run is the horizontal axis, such as `env/steps`.
   Raises:
-    CommandError: a run lacks a metric.
+    CommandError: a run lacks a metric, or two of a line have a seed in common.
     ConfigError: a directory holds no run.
   """
   groups, places = {}, [Path(run).resolve() for run in runs]
@@ -100,6 +100,7 @@ def read(runs: list[str], metric: str, against: str) -> list[Line]:
 
 def line_of(name: str, config: dict, runs: list[Path], metric: str, against: str) -> Line:
   """Runs of one config together, at the steps that all of them have; raises as `read` does."""
+  _check_seeds(runs)
   series = [_series(run, metric, against) for run in runs]
   steps = sorted(set.intersection(*(set(one) for one in series)))
   if not steps:
@@ -107,6 +108,17 @@ def line_of(name: str, config: dict, runs: list[Path], metric: str, against: str
   values = [np.array([one[step][1] for step in steps]).T for one in series]
   at = np.mean([[one[step][0] for step in steps] for one in series], axis=0)
   return Line(name, config, at, np.concatenate(values))
+
+
+def _check_seeds(runs: list[Path]) -> None:
+  """Raises `CommandError` where two of them have a seed in common, which a copy of a run has."""
+  of_seed = {}
+  for run in runs:
+    config = _config(run)
+    for seed in range(config['seed'], config['seed'] + config['population']['size']):
+      other = of_seed.setdefault(seed, run)
+      if other != run:
+        raise CommandError(f'{other} and {run} are runs of the same config and seed {seed}; name one of them')
 
 
 def _series(run: Path, metric: str, against: str) -> dict[int, tuple[float, list[float]]]:

@@ -47,11 +47,18 @@ def main(argv: list[str]) -> int:
 
 
 def _is_model(argv: list[str]) -> bool:
-  """Whether the reward is a directory, and no function."""
+  """Whether the reward is a directory, and no function.
+
+  Raises:
+    CommandError: it looks like one, and is none.
+  """
   parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
   parser.add_argument('--reward', default='')
-  known, _ = parser.parse_known_args(argv)
-  return bool(known.reward) and Path(known.reward).is_dir()
+  reward = parser.parse_known_args(argv)[0].reward
+  is_model = bool(reward) and Path(reward).is_dir()
+  if '/' in reward and not is_model:
+    raise CommandError(f'--reward={reward}: there is no such directory, and names of functions have no /')
+  return is_model
 
 
 def summary(rows: list[dict], ks: list[int], *, seed: int) -> dict[str, str]:

@@ -47,7 +47,7 @@ def finetune(
     *,
     workdir: str | Path,
     algorithm: str | Mapping[str, Any] = 'grpo',
-    held_out: str | Path | Sequence[Mapping] = (),
+    held_out: str | Path | Sequence[Mapping] | None = (),
     weights: Sequence[float] = (),
     steps: int | None = None,
     chat: bool = False,
@@ -84,6 +84,8 @@ def finetune(
   """
   if not isinstance(overrides, Mapping) or not all(isinstance(path, str) for path in overrides):
     raise ConfigError(f"overrides={overrides!r}: a dictionary, {{'optimizer.learning_rate': 1e-6, ..}}")
+  _check_counts(lora_rank=lora_rank, sft_steps=sft_steps, window_rows=window_rows)
+  held_out = () if held_out is None else held_out
   given: dict[str, Any] = {}
   files = {'train': _file(data), 'held_out': _file(held_out)}
   in_memory = files['train'] is None
@@ -112,6 +114,11 @@ def finetune(
   for path, value in {**({} if steps is None else {'steps': steps}), **overrides}.items():
     configs.assign(config, path, value)
   return Finetuning(config.lock(), given, workdir, quiet=quiet)
+
+
+def _check_counts(**counts: Any) -> None:
+  if wrong := [f'{name}={x!r}' for name, x in counts.items() if not isinstance(x, numbers.Integral) or x < 0]:
+    raise ConfigError(f'{", ".join(wrong)}: a whole number of at least 0')
 
 
 def _refuse(why: str, **values: Any) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rlx.experiments import compare, launch
+from rlx.experiments.commands import CommandError
 from rlx.run.writers import MetricsWriter
 
 RETURN = 'eval/episodes/return'
@@ -85,6 +86,16 @@ def test_a_run_is_one_seed_however_often_it_is_named(tmp_path, capsys):
   argv = ['compare', run, f'{run}/../a', f'--output={tmp_path / "out"}']
   assert launch.main(argv) == launch.EXIT_DO_NOT_RETRY
   assert 'the same run, which is one seed; name each once' in capsys.readouterr().err
+
+
+def test_a_copy_of_a_run_is_no_other_seed(tmp_path):
+  members = np.array([[0.0, 1.0], [0.0, 2.0]])
+  both = a_run(tmp_path / 'both', returns=[0, 1], members=members)
+  copy = a_run(tmp_path / 'copy', returns=[0, 1], seed=1)
+  with pytest.raises(CommandError, match='both and .*copy are runs of the same config and seed 1; name one'):
+    compare.read([both, copy], RETURN, 'train steps')
+  other = a_run(tmp_path / 'other', returns=[0, 1], seed=1, rate=1e-2)
+  assert len(compare.read([both, other], RETURN, 'train steps')) == 2
 
 
 def test_the_metric_is_a_headline_that_all_runs_have(tmp_path):

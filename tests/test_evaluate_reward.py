@@ -45,6 +45,8 @@ def test_pairs_and_ranks(judge, tmp_path, capsys):
   prompts.write_text(json.dumps({'prompt': 'Hi'}) + '\n')
   with pytest.raises(CommandError, match='holds prompts only; it needs chosen and rejected'):
     evaluate.main([f'--reward={judge}', f'--data={prompts}'])
+  with pytest.raises(CommandError, match='there is no such directory'):
+    evaluate.main([f'--reward={judge}_', f'--data={prompts}'])
 
 
 def test_what_is_said_of_rewards_by_hand():

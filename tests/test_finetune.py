@@ -164,6 +164,7 @@ def test_what_is_said_by_name_needs_no_objects(tmp_path):
         ({'rewards': {'name': 'math.math_answer', 'tolerance': 1e-6, 'weight': 3}}, 'takes no weight'),
         ({'algorithm': {'name': 'grpo'}, 'kl_coef': 0.3}, 'takes no kl_coef'),
         ({'overrides': {3: 3}}, 'a dictionary'),
+        ({'lora_rank': 'x'}, "lora_rank='x': a whole number"), ({'sft_steps': -1}, 'sft_steps=-1: a whole'),
     ],
 )
 def test_what_cannot_be_is_one_line(tmp_path, arguments, words):
@@ -191,6 +192,36 @@ def test_arguments_change_several_fields_at_once(tmp_path, data, arguments, expe
   rewards = () if arguments.get('algorithm') == 'sft' else (brief,)
   overrides = {'decoding.max_tokens': 256}  # of demonstrations
   assert expected(make(tmp_path, rewards, data, overrides=overrides, **arguments))
+
+
+@pytest.mark.parametrize('works_on', [(), [row['answer'] for row in ROWS[1:]]])
+def test_a_reward_that_fails_on_all_of_the_first_rows_is_an_error(tmp_path, works_on):
+  """On some of them it is told, and the run goes on."""
+
+  def broken(completions, answer, **kwargs):
+    if answer[0] not in works_on:
+      raise KeyError('no such column')
+    return [0.0]
+
+  run = make(tmp_path, (broken,), overrides={'reward.rows_per_call': 1})
+  if works_on:
+    assert sum(row['reward/failed'] for row in run) > 0
+  else:
+    with pytest.raises(ConfigError, match=r'each of the \d+ rows .*broken, row 0.*no such column') as error:
+      list(run)
+    assert '\n' not in str(error.value)
+
+
+def test_what_stands_in_the_place_of_the_model_is_told_before_it_is_trained(tmp_path):
+  begun = make(tmp_path)
+  next(begun)
+  begun.stop()
+  (tmp_path / 'model').mkdir()
+  (tmp_path / 'model' / 'mine').write_text('x')
+  again = make(tmp_path)
+  with pytest.raises(ConfigError, match='model is there and was not written by rlx'):
+    next(again)
+  assert recorded(again)[-1]['step'] == 1
 
 
 def test_another_algorithm_takes_the_place_of_grpo(tmp_path):

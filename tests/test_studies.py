@@ -1,12 +1,14 @@
 """Studies: their tasks are right, and each runs from its command line to a page."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
 from rlx.envs.conformance import check_task
 from rlx.experiments.configs.math import word_problems
-from rlx.experiments.studies import common, formats, problems, solutions, tricks
+from rlx.experiments.studies import common, control, formats, harmless, problems, solutions, tricks
 
 
 @pytest.mark.slow
@@ -56,6 +58,30 @@ def test_methods_are_compared_seed_by_seed_at_equal_rows(tmp_path):
   assert '| 65.0 (60.0 to 70.0) |' in rloo and '| +6.7 (+5.0 to +10.0) |' in rloo and rloo.endswith('| 2 |')
 
 
+def test_a_curve_of_control_begins_before_the_first_step(monkeypatch):
+  numbers = {**control.PROBLEMS['Pendulum'].numbers, 'num_envs': 2, 'num_steps': 4, 'num_minibatches': 2}
+  problem = dataclasses.replace(control.PROBLEMS['Pendulum'], env_steps=80, max_steps=3, numbers=numbers)
+  monkeypatch.setattr(control, 'EPISODES', 2)
+  returns = control.ours(problem, seeds=2)
+  assert returns.shape == (control.POINTS + 1, 2) and np.isfinite(returns).all()
+  assert len(set(returns[:, 0])) > 1  # other weights, the same episodes
+  config = control.config_of(problem, seeds=2)
+  assert config.steps * problem.rows == 80 and config.models.policy.network.activation == 'silu'
+  assert config.optimizer.learning_rate == 1e-3 and config.algorithm.value_clip == 0.2
+
+
+def test_the_page_of_control_has_both_sides_of_each_problem(tmp_path):
+  curve = lambda end: {'returns': np.linspace(0, [end] * 9 + [end + 1], control.POINTS + 1), 'seconds': 30}
+  found = {
+      (name, side): curve(2.0 if side == 'rlx' else 1.5)
+      for name in control.PROBLEMS for side in control.SIDES
+  }
+  control._write(tmp_path / 'page', found)
+  line = next(x for x in (tmp_path / 'page.md').read_text().splitlines() if x.startswith('| CartPole'))
+  assert line.startswith('| CartPole | 100,000 | 2.0, 2.0 | 1.5, 1.5 | 1.1 | 0.8 | 0.91 (')
+  assert (tmp_path / 'page.png').stat().st_size > 5000
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('study', [tricks, formats])
 def test_a_study_runs_to_its_page(study, tmp_path):
@@ -78,3 +104,10 @@ def test_solutions_are_compared_with_where_each_seed_began(tmp_path):
   assert '| SFT | 30.0 (20.0 to 40.0) | +0.0 (+0.0 to +0.0) | | |' in page
   assert '| Step-DPO | 30.0 (30.0 to 50.0) | +10.0 (-10.0 to +20.0) | 60.0 (50.0 to 70.0) | +0.6 |' in page
   assert 'the first wrong step of 60.0 (50.0 to 70.0) %' in ' '.join(page.split())
+
+
+def test_a_run_of_stages_is_looked_at_from_the_end_of_the_last_but_one():
+  stages = ('sft', 'rewarding', 'rewarding', 'ppo', 'ppo')
+  rows = [{'stage': stage, 'step': step} for step, stage in enumerate(stages)]
+  assert [row['step'] for row in harmless.last_stage(rows)] == [2, 3, 4]
+  assert harmless.last_stage(rows[3:]) == rows[3:]

@@ -53,6 +53,7 @@ OVERRIDES = {
         'sft.steps=0', 'population.size=0', 'population.size=-1', ("population={'size': 'a'}", "size='a'"),
         ("population={'size': 2.0}", 'population.size=2.0'), (f"population={{'size': {2**40}}}", 'size'),
         ("updates={'epochs': 1.5, 'minibatches': 1, 'microbatches': 1}", 'updates.epochs=1.5'),
+        (f'rollout.batch_size={10**12}', 'too large'), (f'evals.held_out.problems={10**12}', 'too large'),
         ('nothing.at.all=1', "no 'nothing'"), ('algorithm.clip_hihg=1', "did you mean 'algorithm.clip_high'"),
         'algorithm=3', 'rollout=grpo', ('algorithm={}', 'no section with a name'),
         ("algorithm={'name', 'x'}", 'a section is a dictionary'),

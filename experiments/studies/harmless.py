@@ -38,6 +38,7 @@ SIZES = dict(vocab_size=768, layers=2, width=96, heads=4, kv_heads=2, mlp_size=2
 SMALLER = {**SIZES, 'layers': 1, 'width': 48, 'heads': 2, 'mlp_size': 128}
 STEPS = {
     'pretrained': 300, 'reward': 100, 'dpo': 60, 'kto': 60, 'orpo': 60, 'ppo': 16, 'student': 150, 'gkd': 60,
+    'sft': 32,
 }
 
 
@@ -57,7 +58,7 @@ def main(argv: list[str] | None = None) -> None:
   for name, run in runs.items():
     run.make(folder / name, stopped_once=True)
     print(f'{time.monotonic() - began:5.0f} s  {name}', flush=True)
-  found = {name: list(common.evaluated(folder / name)) for name in runs}
+  found = {name: last_stage(list(common.evaluated(folder / name))) for name in runs}
   words = bag_of_words(files['train'], files['held_out'])
   loaded = transformers_says(arguments.torch_python, folder) if arguments.torch_python else 'not asked'
   write(Path(arguments.output), found, counts, words, loaded, steps)
@@ -83,6 +84,15 @@ def planned(folder: Path, files: Mapping, num_pairs: int, steps: Mapping) -> dic
       'preferences/rlhf', {**data, 'judge': folder / 'reward_0' / 'judge' / 'model'}, steps['ppo'], 1e-4,
       {**rows, 'decoding.max_tokens': 48},
   )
+  stages = {
+      'sft.steps': steps['sft'], 'sft.optimizer.learning_rate': 3e-4,
+      'rewarding.steps': steps['reward'], 'rewarding.optimizer.learning_rate': 3e-4,
+  }
+  for method in _STAGED:
+    runs[f'staged_{method}'] = _run(
+        'preferences/rlhf', {**data, 'method': method}, steps['ppo'], 1e-4,
+        {**rows, **stages, 'decoding.max_tokens': 48},
+    )
   runs['student'] = sft(folder / 'smaller', steps['student'], 2e-3)
   runs['student_sft'] = sft(student, steps['gkd'], 5e-4)
   runs['student_gkd'] = _run(
@@ -182,6 +192,12 @@ def transformers_says(python: str, folder: Path) -> str:
   return text.strip().splitlines()[-1]
 
 
+def last_stage(rows: list[dict]) -> list[dict]:
+  """Evaluations of the last stage of a run, from the end of the one before on."""
+  first = next(i for i, row in enumerate(rows) if row['stage'] == rows[-1]['stage'])
+  return rows[max(first - 1, 0):]
+
+
 def write(output: Path, found, counts: Counter, words: float, loaded: str, steps: Mapping) -> None:
   """The page."""
   last = lambda name, metric: found[name][-1][f'eval/held_out/{metric}']
@@ -200,6 +216,9 @@ def write(output: Path, found, counts: Counter, words: float, loaded: str, steps
       f'| PPO | reward | {first("ppo", "reward"):.3f} | {last("ppo", "reward"):.3f} |',
       f'| PPO | KL, nats an answer | {first("ppo", "kl"):.2f} | {last("ppo", "kl"):.2f} |',
       f'| PPO | tokens an answer | {first("ppo", "tokens"):.1f} | {last("ppo", "tokens"):.1f} |',
+      *(f'| {label}, in one run | {what} | {first(f"staged_{name}", metric):.3f} | '
+        f'{last(f"staged_{name}", metric):.3f} |' for name, label in _STAGED.items()
+        for what, metric in (('reward', 'reward'), ('KL, nats an answer', 'kl'))),
       *(f'| {label} | nats a token | {first(name, "nll"):.2f} | {last(name, "nll"):.2f} |'
         for name, label in _STUDENTS.items()),
   ]
@@ -217,6 +236,7 @@ def write(output: Path, found, counts: Counter, words: float, loaded: str, steps
 
 
 _OFFLINE = ('dpo', 'kto', 'orpo')
+_STAGED = {'ppo': 'PPO', 'grpo': 'GRPO', 'online_dpo': 'online DPO'}  # behind SFT and a reward model
 _STUDENTS = {'student': 'student', 'student_sft': 'student, more SFT', 'student_gkd': 'student, GKD'}
 _KEPT = ('all', 'train', 'held out')
 _HEAD = ('| run | held out | first | last |', '|---|---|---|---|')
@@ -226,8 +246,9 @@ Written by `python -m rlx.experiments.studies.harmless`. Comparisons are Anthrop
 `harmless-base`: {all} rows, of which {left_out} (characters at most: {prompt} of a question, {answer} of an
 answer) are left out; {train} to train on, {held_out} held out by their prompts. Prompts are cut at the last
 question. The decoder begins from nothing ({sizes}) and is pretrained on the training texts. It is the teacher
-of a student ({smaller}). Train steps: {steps}; 32 rows each. Every run was stopped behind its first
-checkpoint, and went on.
+of a student ({smaller}). *In one run* are SFT on the chosen answers, a reward model and what learns from it
+as three stages of one config; the rewards are those of the run's own model. Train steps: {steps}; 32 rows
+each. Every run was stopped behind its first checkpoint, and went on.
 
 To be beaten on the held-out comparisons: the shorter answer is the better one in {shorter}; a logistic
 regression on words is right in {words}. In transformers: {loaded}.

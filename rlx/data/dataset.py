@@ -222,7 +222,10 @@ class Dataset:
     if self.held_out_data is None:
       raise ValueError('there are no held-out rows: task.held_out is empty; name a file')
     if num > (there := len(self.held_out_data['prompts'])):
-      raise ValueError(f'{num} held-out rows are asked for, and task.held_out has {there}; ask for fewer')
+      raise ValueError(
+          f'{num} held-out rows are asked for, and task.held_out has {there}; ask for fewer: `problems`, '
+          f'`pairs` or `rows` of the evaluation'
+      )
     return self.held_out_data
 
 

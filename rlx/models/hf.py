@@ -477,7 +477,7 @@ def _of_classifier(family: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write(directory, params, config, family, settings, beside, max_shard_bytes, more=()):
   """Everything into a sibling, which then takes the directory's place."""
-  _check_nothing_is_lost(directory)
+  check_place(directory)
   outgoing = [*_outgoing(params, config, tensors(family, config)), *more]
   directory = directory.absolute()
   partial = directory.with_name(f'{directory.name}.partial')
@@ -551,8 +551,8 @@ def _check_params(leaves, config):
     raise ValueError(f'the parameters are not those of the config (merge adapters first): {some(problems)}')
 
 
-def _check_nothing_is_lost(directory: Path) -> None:
-  """Raises `ValueError` where something is in the directory's place that `save` did not write."""
+def check_place(directory: Path) -> None:
+  """Raises `ValueError` where something is in the place of a directory that `save` did not write."""
   if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
     return
   weights = sorted(directory.glob('*.safetensors'))

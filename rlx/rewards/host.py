@@ -141,6 +141,24 @@ class HostReward(OnHost):
     }
 
 
+def check_works(said: Sequence[Scores]) -> bool:
+  """Whether the reward was asked, and some row not failed: a service that is down for a while is no error.
+
+  Args:
+    said: by the first calls of a run, or of one that goes on.
+  Raises:
+    ConfigError: the functions failed on every row of all calls.
+  """
+  failed = [np.any([*scores.failed.values()], axis=0) for scores in said]
+  if failed and all(rows.size and rows.all() for rows in failed):
+    first = next((message for scores in said for message in scores.messages), 'it did not say why')
+    raise ConfigError(
+        f'the reward failed on each of the {sum(rows.size for rows in failed)} rows that it was first given, '
+        f'so nothing would be learnt: {first}; mend it, and run the same command again'
+    )
+  return bool(failed)
+
+
 def check_compiles(reward: Annotate) -> None:
   """Raises `ValueError` where a reward is Python on the host, which a rollout cannot ask while it samples."""
   if isinstance(reward, OnHost):

@@ -3,8 +3,22 @@
 from pathlib import Path
 
 from rlx.errors import ConfigError
-from rlx.run.stages import Run
+from rlx.models import hf
+from rlx.run.stages import NamedModel, Run
 from rlx.types import Models
+
+
+def check(run: Run, directory: Path) -> None:
+  """Whether `export` will find the places of the run's last models free, before any of them is trained.
+
+  Raises:
+    ConfigError: something else than an earlier export stands in one.
+  """
+  for name, _ in _saved(run, len(run.stages) - 1):
+    try:
+      hf.check_place(_folder(directory, name) / 'model')
+    except ValueError as error:
+      raise ConfigError(str(error)) from error
 
 
 def export(run: Run, models: Models, stage: int, directory: Path) -> tuple[Path, ...]:
@@ -23,19 +37,23 @@ def export(run: Run, models: Models, stage: int, directory: Path) -> tuple[Path,
   Raises:
     ConfigError: something else than an earlier export stands there.
   """
-  at = run.stages[stage]
+  shown = run.stages[stage].view(models)
   written: tuple[Path, ...] = ()
-  if run.population > 1:
-    return written
-  shown = at.view(models)
-  for name in at.trained:
-    kind = at.kind(name)
-    if kind.model.save is None:
-      continue
-    folder = Path(directory) if name == 'policy' else Path(directory) / name
+  for name, kind in _saved(run, stage):
     bases = {role: shown[asked] for role, asked in kind.roles.items() if asked in shown}
     try:
-      written += kind.model.save(folder, models[name], bases)
+      written += kind.model.save(_folder(directory, name), models[name], bases)
     except ValueError as error:
       raise ConfigError(str(error)) from error
   return written
+
+
+def _saved(run: Run, stage: int) -> list[tuple[str, NamedModel]]:
+  """The trained models of a stage that others can load; of a population none is."""
+  at = run.stages[stage]
+  kinds = [(name, at.kind(name)) for name in at.trained]
+  return [] if run.population > 1 else [(name, kind) for name, kind in kinds if kind.model.save is not None]
+
+
+def _folder(directory: Path, name: str) -> Path:
+  return Path(directory) if name == 'policy' else Path(directory) / name

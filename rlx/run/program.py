@@ -15,7 +15,7 @@ import jax
 from rlx import processes, sharding, step
 from rlx.data.stream import Streamed
 from rlx.errors import ConfigError
-from rlx.rewards.host import OnHost
+from rlx.rewards.host import OnHost, check_works
 from rlx.split import SplitStep
 from rlx.step import Step
 from rlx.types import NO_MODELS, Metrics, Models, OnTheHost, Rows, State
@@ -109,7 +109,7 @@ class Split:
       num_steps: train steps of a dispatch.
       samples: rows for people.
     """
-    self.reward = reward
+    self.reward, self._reward_works = reward, False
     self.seats = () if host is None else host.seats
     self._host = host
     self._pieces, self._num_steps, self._samples = pieces, num_steps, samples
@@ -140,6 +140,7 @@ class Split:
     if self.reward is None:
       return told
     said = self.reward.heard()
+    self._reward_works = self._reward_works or check_works(said)
     for row, scores in zip(rows, said, strict=True):
       row.update({f'reward/{name}': float(value) for name, value in scores.metrics.items()})
     return told + [f'reward function failed: {message}' for scores in said for message in scores.messages]

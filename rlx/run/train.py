@@ -132,13 +132,14 @@ def _steps(
     quiet = quiet or not processes.is_first()
     line = stack.enter_context(contextlib.closing(LiveLine(sys.stderr, quiet=quiet)))
     stack.enter_context(watchdog.watching(run.log.stuck_seconds))
+    processes.first_says(export.check, run, workdir)
     with workdirs.usable(workdir):
       if extended := processes.first_says(workdirs.claim, workdir, run.config):
         line.say(extended)
       processes.first_says(workdirs.write_shapes, run, workdir)
       checkpoints = stack.enter_context(Checkpoints(workdir / 'checkpoints', keep=run.checkpoint.keep))
       compiled = stack.enter_context(compilation())
-      state, position = _gone_on(run, *_restore(run, checkpoints, line), line)
+      state, position = _gone_on(run, *_restore(run, checkpoints, line.say), line.say)
       resume_step = -1 if state is None else position.step
       writer = stack.enter_context(contextlib.closing(_writer(run, workdir, resume_step, line)))
       processes.first_says(workdirs.note_start, workdir, command, max(resume_step, 0))
@@ -186,10 +187,10 @@ Pieces = Generator[list[dict[str, float]], None, tuple[State, Position]]
 # --- states of a run ----------------------------------------------------------------------------------------
 
 
-def _restore(run: Run, checkpoints: Checkpoints, line: LiveLine) -> tuple[State | None, Position]:
+def _restore(run: Run, checkpoints: Checkpoints, say: Callable[[str], None]) -> tuple[State | None, Position]:
   """The newest intact state and where it is; (None, the beginning) where nothing was saved."""
   try:
-    restored = checkpoints.restore(_like(run), line.say)
+    restored = checkpoints.restore(_like(run), say)
   except ConfigError:
     raise
   except ValueError as error:
@@ -222,11 +223,11 @@ def _placed(run: Run, state: State, extra: dict) -> tuple[State, Position]:
   return state, position
 
 
-def _gone_on(run: Run, state: State | None, position: Position, line: LiveLine):
+def _gone_on(run: Run, state: State | None, position: Position, say: Callable[[str], None]):
   """A restored state that can go on, where its rollout keeps what no checkpoint holds; and where it is."""
   if state is None or not run.stages[position.stage].rollout.begins_anew:
     return state, position
-  line.say(
+  say(
       'environments on the host are in no checkpoint: they begin new episodes here, and the run is not '
       'bitwise what it would have been'
   )
@@ -312,6 +313,8 @@ def check(run: Run) -> None:
       raise
     except ValueError as error:
       raise ConfigError(f'stage {stage.name!r}: {error}') from error
+    except OverflowError as error:
+      raise ConfigError(f'stage {stage.name!r}: a number is too large to be counted with: {error}') from error
     except NameError as error:
       if f'unbound axis name: {POPULATION}' not in str(error):
         raise
@@ -544,7 +547,8 @@ class _Session:
 
   def _dump(self, position: Position) -> Path:
     """Saves the state of a position, replayed from the last checkpoint (states are donated)."""
-    state, at = _gone_on(self.run, *_restore(self.run, self.checkpoints, self.line), self.line)
+    unsaid = lambda text: None  # nothing is resumed
+    state, at = _gone_on(self.run, *_restore(self.run, self.checkpoints, unsaid), unsaid)
     state = begin(self.run, 0, {}, 0, self.frozen(0)) if state is None else state
     if at.ended:
       state, at = self._next_stage(state, at)

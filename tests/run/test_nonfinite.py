@@ -38,12 +38,13 @@ def test_some_are_left_out_and_said_and_a_run_that_is_stopped_among_them_is_the_
   assert np.isfinite(state.params['point']).all()
 
 
-def test_weights_that_become_nan_are_given_up_and_the_good_checkpoint_stays(tmp_path):
+def test_weights_that_become_nan_are_given_up_and_the_good_checkpoint_stays(tmp_path, capsys):
   config = spoilt_weights(4, steps=40)
   config.checkpoint.keep = 2
-  for _ in range(2):  # the same command again says the same
+  for resumed in range(2):  # the same command again says the same
     with pytest.raises(train.NonFiniteError, match=r'2\d updates in a row were .*rlx replay .*nonfinite'):
-      train.train(config, tmp_path, quiet=True, command='')
+      train.train(config, tmp_path, quiet=False, command='')
+    assert capsys.readouterr().err.count('resumed from') == resumed  # and not while it is given up
   assert saved(tmp_path) == [2, 4]  # of the sixth step the weights are spoilt
   assert (tmp_path / 'nonfinite').is_dir()
 

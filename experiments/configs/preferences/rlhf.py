@@ -5,9 +5,9 @@
     rlx --config=preferences/rlhf:model=DIR,train=FILE,method=online_dpo --workdir=runs/online_dpo
 
 `online_dpo` learns from the best and the worst of each prompt's answers, as the reward model says. The policy
-is held to what it was when the last stage began. With `judge=DIR`, a directory for sequence classification
-such as `preferences/reward.py` leaves, there is the last stage alone; with `held_out` as well it says the
-reward and the KL of answers to held-out prompts. Papers: https://arxiv.org/abs/2203.02155;
+is held to what it was when the last stage began. With `held_out` it says the reward and the KL of answers to
+held-out prompts. With `judge=DIR`, a directory for sequence classification such as `preferences/reward.py`
+leaves, there is the last stage alone. Papers: https://arxiv.org/abs/2203.02155;
 https://arxiv.org/abs/2405.07863 (online DPO).
 
 Result: not run yet. All stages of `:smoke` were traced.
@@ -35,6 +35,10 @@ def get_config(arg: str = '') -> ConfigDict:
     raise ConfigError(f'lora_rank={arg.lora_rank}: this config trains all weights')
   held_out, config.evals = config.evals, ConfigDict()
   config.log.headline = 'preference/right' if arg.method == 'online_dpo' else 'reward/mean'
+  if held_out:
+    asked = {'every': held_out.held_out.every, 'problems': 8 if arg.smoke else 64}
+    config.evals.held_out = {'name': 'judged_samples', **asked}
+    config.log.headline = 'eval/held_out/reward'
   config.models.judge = {'name': 'reward_head'}
   config.stages = ('sft', 'rewarding', 'main')
   common = {name: config[name] for name in STAGE}
@@ -52,11 +56,11 @@ def get_config(arg: str = '') -> ConfigDict:
     stage.task = config.task
   _against_the_judge(config, arg.method, smoke=arg.smoke)
   if arg.judge:
-    _judged_by(config, arg.judge, held_out)
+    _judged_by(config, arg.judge)
   return config
 
 
-def _judged_by(config: ConfigDict, directory: str, held_out: ConfigDict) -> None:
+def _judged_by(config: ConfigDict, directory: str) -> None:
   """Leaves the last stage, and a reward model from files."""
   shape = ('context_length', 'dtype', 'param_dtype', 'remat', 'attention')
   config.models.judge = {
@@ -64,9 +68,6 @@ def _judged_by(config: ConfigDict, directory: str, held_out: ConfigDict) -> None
   }
   config.stages = ('main',)
   del config['sft'], config['rewarding']
-  if held_out:
-    config.evals.held_out = {'name': 'judged_samples', 'every': held_out.held_out.every, 'problems': 64}
-    config.log.headline = 'eval/held_out/reward'
 
 
 def _against_the_judge(config: ConfigDict, method: str, *, smoke: bool) -> None:
