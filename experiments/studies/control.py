@@ -102,7 +102,7 @@ PROBLEMS = {
             activation='silu', normalised=True,
         ),
     ),
-    **{f'{game} (MinAtar)': _minatar(game) for game in ('Breakout', 'Asterix', 'Freeway', 'SpaceInvaders')},
+    **{f'{game} (MinAtar)': _minatar(game) for game in ('Breakout', 'Asterix', 'SpaceInvaders')},
     'Hopper (Brax)': _brax(
         'hopper', 1_000_000, envs=32, steps=32, epochs=9, minibatches=2, rate=2.5674e-4, clip=1.0, gamma=0.995
     ),
@@ -243,9 +243,9 @@ def _beside(ours: np.ndarray, theirs: np.ndarray) -> str:
 
 
 def _draw(path: Path, curves: Mapping[tuple[str, str], np.ndarray]) -> None:
-  figure = style.figure(11, 4.6)
+  figure = style.figure(9, 6.4)
   figure.set_layout_engine('constrained')
-  panels = figure.subplots(2, 5).ravel()
+  panels = figure.subplots(3, 3).ravel()
   for panel, (name, problem) in zip(panels, PROBLEMS.items(), strict=True):
     style.axes(panel, size=8)
     steps = np.arange(POINTS + 1) * problem.every * problem.rows / 1000
