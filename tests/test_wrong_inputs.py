@@ -215,6 +215,17 @@ def setting(**changes):
   return change
 
 
+def before_the_first(data):
+  """A safetensors file one of whose tensors begins in its header."""
+  size = int.from_bytes(data[:8], 'little')
+  header = json.loads(data[8:8 + size])
+  entry = next(x for name, x in header.items() if name != '__metadata__')
+  start, stop = entry['data_offsets']
+  entry['data_offsets'] = [start - stop, 0]
+  text = json.dumps(header).encode()
+  return len(text).to_bytes(8, 'little') + text + data[8 + size:]
+
+
 def weights(change):
   def rewrite(model):
     path = model / 'model.safetensors'
@@ -258,6 +269,7 @@ MODELS = {
     'half of the weights': (weights(lambda data: data[: len(data) // 2]), 'ends after'),
     'a torn header': (weights(lambda data: data[:20]), 'is not a safetensors file'),
     'an empty file': (weights(lambda data: b''), 'is not a safetensors file'),
+    'a tensor before the first': (weights(before_the_first), 'is not a safetensors file'),
     'garbage': (weights(lambda data: b'\xff' * 100), 'is not a safetensors file'),
     'a broken index': (index('{'), 'is not an index of files'),
     'an index of what is not there': (index('{"weight_map": {"a": "b.safetensors"}}'), 'lacks 1 of 1 files'),

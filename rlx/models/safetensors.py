@@ -122,6 +122,8 @@ def read_header(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:
 
 def _stored(path, first, *, dtype, shape, data_offsets):
   start, stop = data_offsets
+  if not 0 <= start <= stop:
+    raise ValueError
   if dtype in FLOATS and math.prod(shape) * FLOATS[dtype].itemsize != stop - start:
     raise ValueError
   return Stored(path, dtype, tuple(shape), first + start, first + stop)
