@@ -40,6 +40,7 @@ def test_a_short_name_is_the_function_of_its_project_and_a_missing_one_is_one_li
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings('ignore')  # what Brax stands on is no longer maintained, and says so
 def test_brax_keeps_the_contract():
   pytest.importorskip('brax')
   with jax.numpy_rank_promotion('allow'):  # Brax adds arrays of different ranks
