@@ -89,9 +89,10 @@ def planned(folder: Path, files: Mapping, num_pairs: int, steps: Mapping) -> dic
       'rewarding.steps': steps['reward'], 'rewarding.optimizer.learning_rate': 3e-4,
   }
   for method in _STAGED:
+    drawn = 'rollout.rollout.batch_size' if method == 'online_dpo' else 'rollout.batch_size'
     runs[f'staged_{method}'] = _run(
         'preferences/rlhf', {**data, 'method': method}, steps['ppo'], 1e-4,
-        {**rows, **stages, 'decoding.max_tokens': 48},
+        {drawn: rows['rollout.batch_size'], **packed, **stages, 'decoding.max_tokens': 48},
     )
   runs['student'] = sft(folder / 'smaller', steps['student'], 2e-3)
   runs['student_sft'] = sft(student, steps['gkd'], 5e-4)

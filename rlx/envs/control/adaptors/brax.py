@@ -1,6 +1,6 @@
 """Environments of Brax, https://github.com/google/brax, which is imported when one is asked for.
 
-Tried with brax 0.14.2, mujoco 3.3.7 and jax 0.10.2: four steps of PPO on `brax:ant`, no whole run.
+Tried with brax 0.14.2 and jax 0.10.2 on a CPU: what PPO learns there is in docs/studies/control.md.
 """
 
 import math
