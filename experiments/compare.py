@@ -94,13 +94,14 @@ def read(runs: list[str], metric: str, against: str) -> list[Line]:
   for run in map(Path, runs):
     config = {name: x for name, x in _config(run).items() if name not in _OF_SEEDS}
     groups.setdefault(json.dumps(config, sort_keys=True), []).append(run)
+  for found in groups.values():
+    _check_seeds(found)
   named = [(str(found[0]), json.loads(config), found) for config, found in groups.items()]
   return [line_of(*one, metric, against) for one in named]
 
 
 def line_of(name: str, config: dict, runs: list[Path], metric: str, against: str) -> Line:
   """Runs of one config together, at the steps that all of them have; raises as `read` does."""
-  _check_seeds(runs)
   series = [_series(run, metric, against) for run in runs]
   steps = sorted(set.intersection(*(set(one) for one in series)))
   if not steps:
