@@ -83,17 +83,18 @@ def test_a_trial_that_was_left_running_is_run_first(tmp_path):
       [f'--config={CONFIG}', f'--workdir={tmp_path}', '--sampler=grid', '--trials=1', '--cluster=here',
        '--metric=eval/held_out/accuracy']
   )
-  study = sweep._study(tmp_path, arguments, space)
+  overrides = ['--config.steps=2', '--config.sft.steps=2']
+  study = sweep._study(tmp_path, arguments, space, overrides)
   trial = study.ask()
   value = space['algorithm.clip_high'].suggest(trial, 'algorithm.clip_high')
-  overrides = ['--config.steps=2', '--config.sft.steps=2']
   trial.set_user_attr('argv', [
       f'--config={CONFIG}', f'--workdir={tmp_path}/trials/0000', '--quiet', *overrides,
       f'--config.algorithm.clip_high={value}',
   ])
   submit = sweep._submitter(tmp_path, arguments, [])
-  sweep._sweep(sweep._study(tmp_path, arguments, space), tmp_path, arguments, space, overrides, submit)
-  trials = sweep._study(tmp_path, arguments, space).trials
+  again = lambda: sweep._study(tmp_path, arguments, space, overrides)
+  sweep._sweep(again(), tmp_path, arguments, space, overrides, submit)
+  trials = again().trials
   assert trials[0].state == optuna.trial.TrialState.COMPLETE
   assert all(t.state == optuna.trial.TrialState.WAITING for t in trials[1:])
 
