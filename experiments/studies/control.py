@@ -264,16 +264,17 @@ HEAD = (
     '| a seed of rlx ends above one of rejax |',
     '|---|---|---|---|---|---|---|',
 )
-PAGE = """Written by `python -m rlx.experiments.studies.control`; {minutes:.0f} CPU-minutes. PPO on both sides
-with the numbers of rejax's files, rejax 0.1.3 with gymnax 0.0.9, Brax 0.14.2 with its spring physics; {seeds}
-seeds side by side, {episodes} episodes of sampled actions before the first step and after each tenth of them.
-Interquartile mean over seeds, and the worst; lines are medians, shades reach from the worst to the best. What
-differs: rlx takes returns past a time limit from the critic, rejax counts it as an end; rlx bounds the norm
-of the whole gradient, rejax each of its numbers; rlx normalises a step's observations by what it had seen
-before that step, rejax by all so far; rlx has its own CartPole, Acrobot and Pendulum. Of MinAtar rejax has
-numbers for Breakout, which are taken for all of its games; its file for Pendulum stops at 150,000 steps,
-those for Brax at 5.2 million. Networks are two hidden layers of 64 on both sides, of MinAtar's pictures,
-too."""
+PAGE = """Written by `python -m rlx.experiments.studies.control`; {minutes:.0f} CPU-minutes. PPO on both
+sides with the numbers of rejax's files, rejax 0.1.3 with gymnax 0.0.9, Brax 0.14.2 with its spring
+physics; {seeds} seeds side by side, {episodes} episodes of sampled actions before the first step and
+after each tenth of them. Interquartile mean over seeds, and the worst; lines are medians, shades reach
+from the worst to the best. What differs: rlx takes returns past a time limit from the critic, rejax
+counts it as an end; rlx bounds the norm of the whole gradient, rejax each of its numbers; rlx normalises
+a step's observations by what it had seen before that step, rejax by all so far; rlx has its own CartPole,
+Acrobot and Pendulum. A deviation of 1 is all of Pendulum's torque in rlx, where actions reach from -1 to
+1, and half of it in rejax. Of MinAtar rejax has numbers for Breakout, which are taken for all of its
+games; its file for Pendulum stops at 150,000 steps, those for Brax at 5.2 million. Networks are two
+hidden layers of 64 on both sides, of MinAtar's pictures, too."""
 
 
 def _parser() -> argparse.ArgumentParser:
