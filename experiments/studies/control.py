@@ -44,7 +44,6 @@ class Problem:
     env_steps: about so many; what POINTS train steps divide is taken.
     max_steps: of an episode.
     numbers: of rejax's `PPO.create`.
-    backend: of Brax's physics.
   """
 
   ours: Mapping[str, Any]
@@ -52,7 +51,6 @@ class Problem:
   env_steps: int
   max_steps: int
   numbers: Mapping[str, Any]
-  backend: str = ''
 
   @property
   def rows(self) -> int:
@@ -76,10 +74,10 @@ def _numbers(
   )
 
 
-def _brax(name: str, env_steps: int, **numbers) -> Problem:
+def _brax(name: str, **numbers) -> Problem:
   return Problem(
-      {'name': f'brax:{name}', 'backend': 'spring'}, f'brax/{name}', env_steps, 1000,
-      _numbers(normalised=True, **numbers), 'spring',
+      {'name': f'brax:{name}', 'backend': 'spring'}, f'brax/{name}', 1_000_000, 1000,
+      _numbers(normalised=True, **numbers),
   )
 
 
@@ -104,14 +102,14 @@ PROBLEMS = {
     ),
     **{f'{game} (MinAtar)': _minatar(game) for game in ('Breakout', 'Asterix', 'SpaceInvaders')},
     'Hopper (Brax)': _brax(
-        'hopper', 1_000_000, envs=32, steps=32, epochs=9, minibatches=2, rate=2.5674e-4, clip=1.0, gamma=0.995
+        'hopper', envs=32, steps=32, epochs=9, minibatches=2, rate=2.5674e-4, clip=1.0, gamma=0.995
     ),
     'HalfCheetah (Brax)': _brax(
-        'halfcheetah', 1_000_000, envs=32, steps=32, epochs=2, minibatches=2, rate=1.72034e-3, clip=5.0,
+        'halfcheetah', envs=32, steps=32, epochs=2, minibatches=2, rate=1.72034e-3, clip=5.0,
         gamma=0.99, lambda_=0.8,
     ),
     'Ant (Brax)': _brax(
-        'ant', 1_000_000, envs=64, steps=64, epochs=8, minibatches=16, rate=1.08386e-4, clip=0.5, gamma=0.98,
+        'ant', envs=64, steps=64, epochs=8, minibatches=16, rate=1.08386e-4, clip=0.5, gamma=0.98,
         lambda_=0.8,
     ),
 }
@@ -173,8 +171,8 @@ def theirs(problem: Problem, seeds: int) -> np.ndarray:
   from rejax.evaluate import evaluate
 
   numbers = {k: x for k, x in problem.numbers.items() if k != 'activation'}
-  if problem.backend:
-    numbers['env_params'] = {'backend': problem.backend}
+  if 'backend' in problem.ours:
+    numbers['env_params'] = {'backend': problem.ours['backend']}
 
   def examined(algorithm, state, key):
     act = algorithm.make_act(state)
@@ -268,13 +266,15 @@ PAGE = """Written by `python -m rlx.experiments.studies.control`; {minutes:.0f} 
 sides with the numbers of rejax's files, rejax 0.1.3 with gymnax 0.0.9, Brax 0.14.2 with its spring
 physics; {seeds} seeds side by side, {episodes} episodes of sampled actions before the first step and
 after each tenth of them. Interquartile mean over seeds, and the worst; lines are medians, shades reach
-from the worst to the best. What differs: rlx takes returns past a time limit from the critic, rejax
-counts it as an end; rlx bounds the norm of the whole gradient, rejax each of its numbers; rlx normalises
-a step's observations by what it had seen before that step, rejax by all so far; rlx has its own CartPole,
-Acrobot and Pendulum. A deviation of 1 is all of Pendulum's torque in rlx, where actions reach from -1 to
-1, and half of it in rejax. Of MinAtar rejax has numbers for Breakout, which are taken for all of its
-games; its file for Pendulum stops at 150,000 steps, those for Brax at 5.2 million. Networks are two
-hidden layers of 64 on both sides, of MinAtar's pictures, too."""
+from the worst to the best. What differs, as far as was looked: rlx takes returns past a time limit from
+the critic, rejax counts it as an end; rlx bounds the norm of the whole gradient, rejax each of its
+numbers; rlx normalises a step's observations by what it had seen before that step, rejax by all so far;
+rlx normalises advantages over the batch, rejax over each minibatch; the last layers of rlx's policies
+begin with small weights; rlx has its own CartPole, Acrobot and Pendulum. A deviation of 1 is all of
+Pendulum's torque in rlx, where actions reach from -1 to 1, and half of it in rejax. Of MinAtar rejax has
+numbers for Breakout, which are taken for all of its games; its file for Pendulum stops at 150,000 steps,
+those for Brax at 5.2 million. Networks are two hidden layers of 64 on both sides, of MinAtar's pictures,
+too."""
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,10 +9,12 @@ from rlx.types import Models
 
 
 def check(run: Run, directory: Path) -> None:
-  """Whether `export` will find the places of the run's last models free, before any of them is trained.
+  """Looks, before anything is trained, whether the places of the weights that `export` writes are free.
+
+  Adapters have a place of their own, which is looked at when they are written.
 
   Raises:
-    ConfigError: something else than an earlier export stands in one.
+    ConfigError: something else than an earlier export stands there.
   """
   for name, _ in _saved(run, len(run.stages) - 1):
     try:

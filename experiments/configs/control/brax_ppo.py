@@ -9,8 +9,9 @@ https://arxiv.org/abs/2106.13281 (Brax)
 
 Beside rejax's PPO, with its numbers: docs/studies/control.md.
 
-Result: after 983,040 steps of hopper the interquartile mean of five seeds is 449, the worst 425; four trial
-seeds ended at 370 to 704. Its numbers were not tuned, and no other environment was run with them.
+Result: after 983,040 steps of hopper the interquartile mean of five seeds is 449, the worst 425; four
+trial seeds ended at 370 to 704. Its numbers were not tuned. Ant was run by `:smoke` alone, and no other
+environment.
 """
 
 from ml_collections import ConfigDict
@@ -21,7 +22,7 @@ from rlx.experiments.configs.control import gym_ppo_continuous
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing), `env` (a name of Brax), `backend` (of its physics: spring,
-  positional, generalized or mjx, from fast to true)."""
+  positional, generalized or mjx)."""
   arg = parse_arg(arg, smoke=False, env='hopper', backend='spring')
   config = gym_ppo_continuous.get_config('smoke' if arg.smoke else '')
   config.mesh.data = -1
