@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rlx import types
+from rlx import ahead, types
 from rlx.advantages import temporal
 from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
@@ -56,7 +56,7 @@ def roll_out(env: Environment, act: Act, key: Key, *, num_envs: int, num_steps: 
     return stepping.advance(env, agents, act(agents.observations, action_key), env_key)
 
   agents = stepping.begin(env, begin_key, num_envs)
-  _, rows = jax.lax.scan(step, agents, jax.random.split(steps_key, num_steps))
+  _, rows = ahead.scan(step, agents, jax.random.split(steps_key, num_steps))
   rows = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), rows)
   cut = ~rows['terminated'][:, -1]
   rows['truncated'] = rows['truncated'].at[:, -1].set(cut)

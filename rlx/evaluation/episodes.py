@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from rlx import ahead
 from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
 from rlx.evaluation.evaluation import Evaluation
@@ -100,7 +101,7 @@ def play(
   )
   info = {name: jnp.zeros(num) for name in new.info}
   carry = (states, observations, jnp.ones(num, bool), jnp.zeros(num), jnp.zeros(num), info)
-  carry, _ = jax.lax.scan(step, carry, jax.random.split(steps_key, max_steps))
+  carry, _ = ahead.scan(step, carry, jax.random.split(steps_key, max_steps))
   states, _, alive, total, length, info = carry
   stepping.done_with(env, states)
   return {'return': total, 'length': length, 'unfinished': alive.astype(jnp.float32), **info}

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from rlx import ahead
 from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
 from rlx.evaluation.episodes import EPISODES_SEED, check_counts, described, numbers
@@ -45,6 +46,6 @@ def play(env: Environment, policy: Recurrent, params, key: Key, num: int, max_st
     return (new.state, new.observation, remembered, alive & ~new.ended, total), None
 
   carry = (states, observations, jnp.zeros((num, policy.size)), jnp.ones(num, bool), jnp.zeros(num))
-  (states, *_, total), _ = jax.lax.scan(step, carry, jax.random.split(steps_key, max_steps))
+  (states, *_, total), _ = ahead.scan(step, carry, jax.random.split(steps_key, max_steps))
   stepping.done_with(env, states)
   return total

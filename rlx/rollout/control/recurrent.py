@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from rlx import ahead
 from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
 from rlx.models.networks import picked
@@ -47,7 +48,7 @@ def recurrent(env: Environment, policy: Recurrent, *, num_envs: int, num_steps: 
       ended = rows['terminated'] | rows['truncated']
       return {'agents': agents, 'carries': carries, 'starts': ended}, rows
 
-    after, rows = jax.lax.scan(step, world, jax.random.split(key, num_steps))
+    after, rows = ahead.scan(step, world, jax.random.split(key, num_steps))
     batch = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), rows)
     batch['carries'] = world['carries']
     batch['env/steps'] = jnp.full((num_envs, num_steps), float(num_envs * num_steps))

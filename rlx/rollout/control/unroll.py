@@ -8,6 +8,7 @@ end of a batch goes on in the next one, from `world`.
 import jax
 import jax.numpy as jnp
 
+from rlx import ahead
 from rlx.envs.control.environment import Environment
 from rlx.envs.control.stepping import Agents, advance, anew, begin, episode_columns
 from rlx.models.networks import Policy
@@ -39,7 +40,7 @@ def unroll(env: Environment, policy: Policy, *, num_envs: int, num_steps: int) -
       agents, transitions = advance(env, agents, actions, env_key)
       return agents, {**transitions, 'sampler_logprobs': logprobs, **episode_columns(agents)}
 
-    agents, rows = jax.lax.scan(step, world['agents'], jax.random.split(key, num_steps))
+    agents, rows = ahead.scan(step, world['agents'], jax.random.split(key, num_steps))
     batch = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), rows)
     batch['env/steps'] = jnp.full((num_envs, num_steps), float(num_envs * num_steps))
     return batch, {**world, 'agents': agents}
