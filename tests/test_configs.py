@@ -11,7 +11,7 @@ import pytest
 from rlx import config as configs
 from rlx.experiments import catalogue, config_docs, papers
 from rlx.names import PACKAGES, resolve
-from rlx.run import train
+from rlx.run import learning, train
 from rlx.run.build import build
 
 ROOT = Path(__file__).parent.parent
@@ -148,6 +148,32 @@ def test_a_stop_rule_ends_a_stage_early(tmp_path):
   configs.override(config, 'sft.stop.at_least', '0.0')
   outcome = train.train(config, tmp_path, quiet=True, command='')
   assert outcome.finished and outcome.step == 2 + 4, 'the first evaluation of SFT ends it'
+
+
+def test_the_learning_rate_of_each_config_falls_until_the_end():
+  early = {path.stem: learning.rates_that_end_early(loaded(path)) for path in CONFIGS}
+  assert {name: said for name, said in early.items() if said} == {}
+
+
+def test_a_learning_rate_that_falls_too_soon_is_told():
+  """Two updates a step, and a schedule as long as the steps."""
+  config = configs.load(str(ROOT / 'experiments/configs/quickstart/arithmetic.py'))
+  assert learning.rates_that_end_early(config) == []
+  configs.override(config, 'updates.minibatches', '2')
+  (said,) = learning.rates_that_end_early(config)
+  steps = config.steps
+  assert said.startswith(f'main: the learning rate has fallen after {steps} of {2 * steps} updates'), said
+  configs.override(config, 'optimizer.decay_steps', '0')
+  assert learning.rates_that_end_early(config) == []
+
+
+@pytest.mark.slow
+def test_a_run_says_that_its_learning_rate_falls_too_soon(tmp_path, capsys):
+  config = configs.load(f'{ROOT}/experiments/configs/quickstart/arithmetic.py:smoke')
+  configs.override(config, 'optimizer.warmup_steps', '0')
+  configs.override(config, 'optimizer.decay_steps', '2')
+  train.train(config, tmp_path, quiet=False, command='')
+  assert 'has fallen after 2 of 4 updates' in capsys.readouterr().err
 
 
 def test_the_page_of_sections_is_up_to_date():

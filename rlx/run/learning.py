@@ -119,3 +119,33 @@ def optimizer_of(section, parts: Parts) -> optax.GradientTransformation:
   """The optimizer of a stage or a learner, with the guard against updates that are not finite around it."""
   made = build_section(section.optimizer, 'optimizer', parts, PACKAGES['optimizer'])
   return parts['watched']()(finite(made))
+
+
+def rates_that_end_early(config) -> list[str]:
+  """A sentence for each stage or learner whose learning rate has fallen with a quarter of its updates left.
+
+  Schedules count updates, of which a train step makes `epochs * minibatches`.
+  """
+  found = []
+  for where, steps, section in _scheduled(config):
+    ends = section.optimizer.warmup_steps + section.optimizer.decay_steps
+    each = section.updates.epochs * section.updates.minibatches
+    if section.optimizer.decay_steps and ends < 0.75 * steps * each:
+      found.append(
+          f'{where}: the learning rate has fallen after {ends} of {steps * each} updates ({each} for each of '
+          f'{steps} steps); optimizer.decay_steps counts updates'
+      )
+  return found
+
+
+def _scheduled(config):
+  """`(where, steps, section)` of each stage, or each of its learners, that has a schedule."""
+  for name in dict.fromkeys(config.stages):
+    stage = config if name == 'main' else config[name]
+    places = [(name, stage.steps, stage)]
+    if 'learners' in stage:
+      each = [(x, stage.learners[x]) for x in stage.learners.order]
+      places = [(f'{name}.learners.{x}', stage.steps // own.every, own) for x, own in each]
+    for where, steps, section in places:
+      if {'updates', 'optimizer'} <= set(section) and 'decay_steps' in section.optimizer:
+        yield where, steps, section

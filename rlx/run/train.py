@@ -22,7 +22,7 @@ from rlx import processes, watchdog
 from rlx.errors import ConfigError
 from rlx.models.safetensors import digest_of
 from rlx.rollout.calls_record import calls_folder
-from rlx.run import checkpoint, examining, export, inputs, nonfinite, report, workdirs
+from rlx.run import checkpoint, examining, export, inputs, learning, nonfinite, report, workdirs
 from rlx.run import rows as rows_of
 from rlx.run.build import build
 from rlx.run.checkpoint import Checkpoints
@@ -136,6 +136,8 @@ def _steps(
     with workdirs.usable(workdir):
       if extended := processes.first_says(workdirs.claim, workdir, run.config):
         line.say(extended)
+      for sentence in learning.rates_that_end_early(run.config):
+        line.say(sentence)
       processes.first_says(workdirs.write_shapes, run, workdir)
       checkpoints = stack.enter_context(Checkpoints(workdir / 'checkpoints', keep=run.checkpoint.keep))
       compiled = stack.enter_context(compilation())

@@ -18,6 +18,6 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
   config.algorithm = {'name': 'cispo', 'clip_low': 1.0, 'clip_high': 0.28}
-  config.updates.minibatches = 2  # off policy in the second, so that the weight matters
+  arithmetic.two_updates(config)
   config.updates.microbatches = 2
   return config

@@ -24,5 +24,5 @@ def get_config(arg: str = '') -> ConfigDict:
       'clip_low': 0.2, 'clip_high': 0.2,
       'fraction': 0.002, 'low': 1.0, 'high': 5.0,
   }
-  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  arithmetic.two_updates(config)
   return config

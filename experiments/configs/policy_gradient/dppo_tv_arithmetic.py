@@ -18,5 +18,5 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
   config.algorithm = {'name': 'dppo_tv', 'low': 0.2, 'high': 0.2, 'ratio_max': 20.0}
-  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  arithmetic.two_updates(config)
   return config

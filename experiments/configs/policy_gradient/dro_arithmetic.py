@@ -18,5 +18,5 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
   config.algorithm = {'name': 'dro', 'leash': 0.1}
-  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  arithmetic.two_updates(config)
   return config

@@ -20,5 +20,5 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
   config.algorithm = {'name': 'luspo', 'clip_low': 3e-4, 'clip_high': 4e-4}
-  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  arithmetic.two_updates(config)
   return config

@@ -26,5 +26,5 @@ def get_config(arg: str = '') -> ConfigDict:
       'clip_low': 0.2, 'clip_high': 0.2,
       'discount': 1.0,
   }
-  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  arithmetic.two_updates(config)
   return config

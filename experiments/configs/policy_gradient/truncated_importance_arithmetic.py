@@ -19,5 +19,5 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config(arg, steps=600)
   config.population.size = 3
   config.algorithm = {'name': 'truncated_importance', 'clip_low': 0.2, 'clip_high': 0.2, 'ratio_max': 2.0}
-  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  arithmetic.two_updates(config)
   return config

@@ -22,5 +22,5 @@ def get_config(arg: str = '') -> ConfigDict:
       'power_positive': 2.0, 'rate_positive': 3.0,
       'power_negative': 3.0, 'rate_negative': 2.0,
   }
-  config.updates.update(minibatches=2, microbatches=2)  # off policy in the second
+  arithmetic.two_updates(config)
   return config

@@ -159,6 +159,12 @@ def make_small(config: ConfigDict) -> None:
   config.checkpoint.every = 100
 
 
+def two_updates(config: ConfigDict) -> None:
+  """Two updates a batch, the second of which is off policy; the learning rate falls over all of them."""
+  config.updates.update(minibatches=2, microbatches=2)
+  config.optimizer.decay_steps = 2 * config.optimizer.decay_steps + config.optimizer.warmup_steps
+
+
 def _shrink(config: ConfigDict) -> None:
   """A run of a few seconds that takes every path."""
   config.steps = config.sft.steps = 4
