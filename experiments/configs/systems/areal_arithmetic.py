@@ -65,10 +65,8 @@ def claim() -> Claim:
       'coupled one does not',
       reading=final('eval/held_out/accuracy'),
       asserts=(above('coupled', by=0.02), above('fresh', by=-0.04)),
-      controls=(
-          Arm('coupled', config='systems/areal_arithmetic:decoupled=False'),
-          Arm('fresh', config='systems/areal_arithmetic:lag=0'),
-      ),
+      baseline=Arm('fresh', config='systems/areal_arithmetic:lag=0'),
+      controls=(Arm('coupled', config='systems/areal_arithmetic:decoupled=False'),),
       seeds=10,
       minutes=15.0,
   )
