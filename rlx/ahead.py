@@ -15,6 +15,7 @@ from jax.extend import core
 
 from rlx.types import Key
 
+MIN_TURNS = 16  # a loop of fewer is left as it is: what is drawn outside takes a second more to compile
 MAX_BYTES = 2**26  # of the bits of one draw, in all turns; what is larger is drawn turn by turn
 
 _Known = tuple[jax.Array | None, bool]
@@ -36,7 +37,7 @@ def scan(body: Callable[[Any, Key], tuple[Any, Any]], carry: Any, keys: Key) -> 
     carry: what the first turn begins with.
     keys: [T], a key for each turn.
   """
-  if jax.config.jax_disable_jit:  # for those who look at single turns
+  if keys.shape[0] < MIN_TURNS or jax.config.jax_disable_jit:  # the latter to look at single turns
     return jax.lax.scan(body, carry, keys)
   traced, shapes = jax.make_jaxpr(body, return_shape=True)(carry, keys[0])
   loop = _Loop(num_turns=keys.shape[0])

@@ -14,7 +14,7 @@ from rlx.evaluation import episodes
 from rlx.models import networks
 from rlx.rollout.control.unroll import unroll
 
-KEYS = jax.random.split(jax.random.key(3), 7)
+KEYS = jax.random.split(jax.random.key(3), 17)
 
 
 def _split(carry, key):
@@ -67,7 +67,7 @@ def test_gives_the_numbers_of_a_plain_scan(body):
 
 
 def test_seeds_side_by_side_draw_what_each_draws_alone():
-  carry, keys = jnp.ones((2, 5)), jnp.stack([KEYS, jax.random.split(jax.random.key(4), 7)])
+  carry, keys = jnp.ones((2, 5)), jnp.stack([KEYS, jax.random.split(jax.random.key(4), 17)])
   together = jax.jit(jax.vmap(lambda c, k: ahead.scan(_split, c, k)))(carry, keys)
   alone = [jax.jit(lambda c, k: jax.lax.scan(_split, c, k))(carry[i], keys[i]) for i in range(2)]
   for i, one in enumerate(alone):
@@ -100,7 +100,7 @@ def test_effects_come_once_a_turn_and_in_order():
     return carry + told, drawn
 
   total, drawn = jax.jit(lambda: ahead.scan(body, 0.0, KEYS))()
-  assert total == 1 + 2 + 3 + 4 + 5 + 6 + 7
+  assert total == sum(range(1, 18))
   np.testing.assert_array_equal(np.float32(seen), drawn)
 
 
@@ -113,7 +113,7 @@ def test_single_turns_can_be_looked_at():
 
   with jax.disable_jit():
     _, drawn = ahead.scan(body, jnp.int32(0), KEYS)
-  assert turns == list(range(7))
+  assert turns == list(range(17))
   np.testing.assert_array_equal(drawn, jax.vmap(jax.random.uniform)(KEYS))
 
 
@@ -140,9 +140,14 @@ def test_only_draws_in_branches_and_of_the_carry_stay_in_the_loop(body, left):
   assert _draws_in_loops(lambda c: jax.lax.scan(body, c, KEYS), carry) > 0
 
 
+def test_a_short_loop_is_left_as_it_is():
+  draws = lambda keys: _draws_in_loops(lambda c: ahead.scan(_split, c, keys), jnp.ones(5))
+  assert draws(KEYS[:15]) == 2 and draws(KEYS[:16]) == 0
+
+
 def test_draws_that_are_too_large_stay_in_the_loop(monkeypatch):
   body = lambda c, key: (c + jax.random.uniform(key, (100,)).sum() + jax.random.uniform(key), None)
-  monkeypatch.setattr(ahead, 'MAX_BYTES', 7 * 100 * 4 - 1)
+  monkeypatch.setattr(ahead, 'MAX_BYTES', 17 * 100 * 4 - 1)
   assert _draws_in_loops(lambda: ahead.scan(body, 0.0, KEYS)) == 1
   want, got = (jax.jit(lambda s=s: s(body, 0.0, KEYS))()[0] for s in (jax.lax.scan, ahead.scan))
   np.testing.assert_array_equal(got, want)
@@ -152,9 +157,9 @@ def test_draws_that_are_too_large_stay_in_the_loop(monkeypatch):
 def test_rollouts_and_evaluations_draw_nothing_in_their_loops(env):
   network = networks.categorical if env.actions.shape == () else networks.squashed_gaussian
   policy = network(env, hidden=(8,), activation='tanh')
-  rollout = unroll(env, policy, num_envs=3, num_steps=4)
+  rollout = unroll(env, policy, num_envs=3, num_steps=16)
   key = jax.random.key(0)
   models = {'policy': policy.init(key)}
   assert _draws_in_loops(rollout.draw, models, rollout.begin(key), key) == 0
   act = lambda params, observations, key: policy.sample(params, observations, key)[0]
-  assert _draws_in_loops(lambda p, k: episodes.play(env, act, p, k, 3, 4), models['policy'], key) == 0
+  assert _draws_in_loops(lambda p, k: episodes.play(env, act, p, k, 3, 16), models['policy'], key) == 0
