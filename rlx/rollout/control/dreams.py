@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from rlx import ahead
 from rlx.data import transitions as datasets
 from rlx.envs.control.wrappers import with_return
 from rlx.models import dynamics as models_of_the_world
@@ -61,7 +62,7 @@ def penalised_dreams(
       }
       return jnp.where(ended[:, None], fresh(again_key), new), (row, unsure)
 
-    _, (dreamt, unsure) = jax.lax.scan(step, fresh(start_key), jax.random.split(dream_key, horizon))
+    _, (dreamt, unsure) = ahead.scan(step, fresh(start_key), jax.random.split(dream_key, horizon))
     places = pick(real_key, real_rows)
     join = lambda real, dream: jnp.concatenate([real[places], dream.reshape(-1, *dream.shape[2:])])
     batch = jax.tree.map(join, rows, dreamt)
@@ -172,6 +173,6 @@ def dream(
     return (with_return(new, 0.0), alive & ~ended), row
 
   alive = jnp.ones(starts.shape[0], bool)
-  _, rows = jax.lax.scan(step, (starts, alive), jax.random.split(key, max_steps))
+  _, rows = ahead.scan(step, (starts, alive), jax.random.split(key, max_steps))
   rows = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), rows)
   return {**rows, 'returns_to_go': jax.lax.cumsum(rows['rewards'], axis=1, reverse=True)}
