@@ -12,11 +12,10 @@ answered a tenth of the problems, with operands up to 30 and 64 rows, 16 % after
 
 Paper: https://arxiv.org/abs/2309.11235
 
-Result: it does not show. Final eval/held_out/accuracy after 400 train steps, median of 5 seeds (worst):
-0.3733 (0.1533), 'expert only' 0.4533 (0.44), 'plain SFT' 0.51 (0.5033). Claimed, and got (95 % interval over
-seeds): above 'plain SFT' by 0.1, got -0.09444 (-0.3156 to 0.09667), the run fails it; above 'expert only' by
-0.05, got -0.07555 (-0.2456 to 0.1033), the run fails it. 365 CPU-s on 2 cores of a CPU;
-`rlx reproduce preferences/c_rlft_sums`.
+Result: it shows. Final eval/held_out/accuracy after 1000 train steps, median of 10 seeds (worst): 0.8983
+(0.8167), 'expert only' 0.6767 (0.53), 'plain SFT' 0.52 (0.5133). Claimed, and got (95 % interval over seeds):
+above 'plain SFT' by 0.1, got 0.3794 (0.3444 to 0.4156); above 'expert only' by 0.05, got 0.2411 (0.18 to
+0.2978). 812 CPU-s on 1 cores of a CPU; `rlx reproduce preferences/c_rlft_sums`.
 """
 
 from ml_collections import ConfigDict
