@@ -30,14 +30,16 @@ _OF_KEYS = frozenset({  # what is done to keys between one draw and the next
 def scan(body: Callable[[Any, Key], tuple[Any, Any]], carry: Any, keys: Key) -> tuple[Any, Any]:
   """`jax.lax.scan(body, carry, keys)`, with the bits that follow from the keys drawn before the loop.
 
-  Draws inside loops and branches of the body stay where they are, as do those of keys in the carry.
+  Draws inside loops and branches of the body stay where they are, as do those of keys in the carry, and those
+  of other generators than Threefry, whose bits under `jax.vmap` are not those of each key.
 
   Args:
     body: `(carry, key) -> (carry, y)`.
     carry: what the first turn begins with.
     keys: [T], a key for each turn.
   """
-  if keys.shape[0] < MIN_TURNS or jax.config.jax_disable_jit:  # the latter to look at single turns
+  is_threefry = jax.random.key_impl(keys) == 'threefry2x32'
+  if keys.shape[0] < MIN_TURNS or not is_threefry or jax.config.jax_disable_jit:  # to look at single turns
     return jax.lax.scan(body, carry, keys)
   traced, shapes = jax.make_jaxpr(body, return_shape=True)(carry, keys[0])
   loop = _Loop(num_turns=keys.shape[0])

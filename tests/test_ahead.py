@@ -145,6 +145,12 @@ def test_a_short_loop_is_left_as_it_is():
   assert draws(KEYS[:15]) == 2 and draws(KEYS[:16]) == 0
 
 
+def test_other_generators_draw_in_the_loop():
+  keys = jax.random.split(jax.random.key(3, impl='rbg'), 17)
+  loop = lambda scan: jax.jit(lambda: scan(lambda c, k: (c + jax.random.uniform(k), None), 0.0, keys))()[0]
+  np.testing.assert_array_equal(loop(ahead.scan), loop(jax.lax.scan))
+
+
 def test_draws_that_are_too_large_stay_in_the_loop(monkeypatch):
   body = lambda c, key: (c + jax.random.uniform(key, (100,)).sum() + jax.random.uniform(key), None)
   monkeypatch.setattr(ahead, 'MAX_BYTES', 17 * 100 * 4 - 1)
