@@ -6,7 +6,14 @@ https://arxiv.org/abs/1903.03176 (the game)
     pip install 'rlx[gymnax]'
     rlx --config=control/gymnax_ppo_breakout --workdir=runs/gymnax_ppo_breakout --config.population.size=5
 
-Result: not run yet.
+Result: five seeds, 1,966,080 steps of the environment each (gymnax 1.0.1): the most probable actions return
+43.5 (worst seed 29, best 63), before training 0.5; 246 seconds for all on one core of a CPU. An entropy bonus
+of 0.01 was too little: with it, one trial seed stayed at exactly 7 from 330,000 steps on, one at 23, and the
+ten of a study with rejax's numbers (0.01, a million steps) at 6, in rlx and in rejax alike. A search through
+the states of the game finds ways past 7.
+
+With the other games, as many steps and seeds (none of these numbers were chosen for them): Asterix 4.9 (worst
+4.1), SpaceInvaders 156 (worst 152). With `convolution` it was not run.
 """
 
 from ml_collections import ConfigDict
