@@ -8,8 +8,8 @@ Paper: Hu et al., 2021, https://arxiv.org/abs/2106.09685. `runs/lora/adapter` is
 Result: the pipeline, not the task: the model of `math/gsm8k_grpo.py`, after its 100 supervised steps
 (`sft/gsm8k` alone), as the base, then this config with `sft.steps` 20 and `steps` 20. Of 64 held-out answers,
 greedy, 3 % had the form `#### number` before, 14 % after the supervised adapters, 44 % after GRPO; none was
-right. KL to the base is 0.028 nats a token at the first step of GRPO and 0.065 at the last. No reward function
-failed. Six minutes of one core.
+right. KL to the base is 0.028 nats a token at the first step of GRPO and 0.065 at the last. No reward failed.
+Six minutes of one core.
 """
 
 from ml_collections import ConfigDict
