@@ -13,7 +13,7 @@ from rlx.experiments import imports
 
 FLOORS = (  # from the bottom
     {'rlx', 'types', 'errors', 'kernels'},  # rlx/__init__.py itself is empty
-    {'names', 'lens', 'optimizers', 'processes', 'sharding', 'tracking', 'unscored', 'watchdog'},
+    {'ahead', 'names', 'lens', 'optimizers', 'processes', 'sharding', 'tracking', 'unscored', 'watchdog'},
     {'config', 'envs', 'reductions'},  # calls by name; worlds: what there is to act in and to answer
     {'models'},  # which see worlds through their shapes
     {'advantages'},  # formulas
