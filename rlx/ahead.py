@@ -20,10 +20,9 @@ MAX_BYTES = 2**26  # of the bits of one draw, in all turns; what is larger is dr
 
 _Known = tuple[jax.Array | None, bool]
 _CALLS = ('jit', 'pjit')
-_OF_KEYS = frozenset({  # what is done to keys between one draw and the next
-    'random_split', 'random_fold_in', 'random_wrap', 'random_unwrap', 'random_clone', 'slice', 'squeeze',
-    'reshape', 'broadcast_in_dim', 'concatenate', 'transpose', 'dynamic_slice', 'gather', 'iota',
-    'convert_element_type', 'lt', 'add', 'select_n',
+_OF_INDICES = frozenset({  # what is done to the numbers that keys are picked by, or folded with
+    'iota', 'slice', 'squeeze', 'reshape', 'broadcast_in_dim', 'concatenate', 'convert_element_type', 'lt',
+    'add', 'select_n', 'random_unwrap',
 })
 
 
@@ -98,13 +97,19 @@ class _Loop:
     evaluate = lambda: _evaluate(eqn, [x for x, _ in args])
     if follows and name == 'random_bits' and self._fits(eqn.outvars[0].aval):
       return [(draw(lambda: evaluate()[0]), True)]
-    follows = follows and name in _OF_KEYS
+    follows = follows and (name in _OF_INDICES or _makes_keys(eqn))
     if partly and not follows:
       return [(None, False)] * len(eqn.outvars)
     return [(x, follows) for x in evaluate()]
 
   def _fits(self, bits) -> bool:
     return self.num_turns * bits.size * bits.dtype.itemsize <= MAX_BYTES
+
+
+def _makes_keys(eqn: core.JaxprEqn) -> bool:
+  """Whether it has outputs, which are keys, and no effect."""
+  is_key = lambda x: jax.dtypes.issubdtype(getattr(x.aval, 'dtype', None), jax.dtypes.prng_key)
+  return bool(eqn.outvars) and not eqn.effects and all(map(is_key, eqn.outvars))
 
 
 def _evaluate(eqn: core.JaxprEqn, values: list[jax.Array]) -> list[jax.Array]:

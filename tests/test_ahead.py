@@ -104,6 +104,18 @@ def test_effects_come_once_a_turn_and_in_order():
   np.testing.assert_array_equal(np.float32(seen), drawn)
 
 
+def test_an_effect_that_the_key_alone_decides_comes_once_a_turn():
+  seen = []
+
+  def body(carry, key):
+    jax.debug.callback(lambda x: seen.append(tuple(np.asarray(x).tolist())), jax.random.key_data(key))
+    return carry + jax.random.uniform(key), None
+
+  jax.block_until_ready(jax.jit(lambda: ahead.scan(body, 0.0, KEYS))())
+  jax.effects_barrier()
+  assert sorted(seen) == sorted(map(tuple, jax.random.key_data(KEYS).tolist()))
+
+
 def test_single_turns_can_be_looked_at():
   turns = []
 

@@ -288,10 +288,10 @@ def test_rewards_vary_less_than_those_of_ppo_while_the_mask_cuts_off_the_tail():
   """The same runs; deviation of the rewards in a batch, mean over all steps, NLPO less PPO.
 
   Measured: -0.015, -0.027, -0.021, -0.014, -0.016, of 0.25; on another machine, whose roundings differ,
-  0.001, -0.029, -0.011, -0.020, -0.019: four of five are asked for. It is a matter of the beginning, where the
-  mask alone lifts the reward from 0.78 to 0.87 (median). Of the last 30 steps it is 0.012, -0.029, -0.012, 0.007,
-  0.017, and the final reward is the same (0.89) and no closer together over seeds: a deviation of 0.012
-  against 0.010. So of the paper's claim the toy shows the beginning only.
+  0.001, -0.029, -0.011, -0.020, -0.019: four of five are asked for. It is a matter of the beginning,
+  where the mask alone lifts the reward from 0.78 to 0.87 (median). Of the last 30 steps it is 0.012,
+  -0.029, -0.012, 0.007, 0.017, and the final reward is the same (0.89) and no closer together over seeds:
+  a deviation of 0.012 against 0.010. So of the paper's claim the toy shows the beginning only.
   """
   less = {name: learnt()[0.9][name] - learnt()[1.0][name] for name in ('reward/std', 'reward/mean')}
   apart = less['reward/std'].mean(axis=1)
