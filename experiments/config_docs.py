@@ -81,7 +81,7 @@ STAGE = {
 MAY_HAVE = {
     'keeps': '`True`: entered again, it finds its optimizer and its world',
     'takes': 'names of memories that it takes over from the stage before',
-    'sampling': '`lag`: updates that sampling is ahead of learning; `mesh`: other devices that sample',
+    'sampling': '`lag`: train steps that sampling is ahead of learning; `mesh`: other devices that sample',
 }
 LEARNER = {
     'algorithm': 'its rollout is the rows that it is handed, unless it has one of its own',

@@ -1,8 +1,8 @@
 """A train step that leaves the device: `sample | reward | learn`, cut where its rows do.
 
 A reward in Python is on the host, between two compiled halves; so is a rollout with tools in Python, which
-calls programs of its own. Sampling can be ahead of learning by a number of updates, its *lag*, so that the
-device samples while the host scores, or, on a mesh of its own, while other devices learn. Nothing is in
+calls programs of its own. Sampling can be ahead of learning by a number of train steps, its *lag*, so that
+the device samples while the host scores, or, on a mesh of its own, while other devices learn. Nothing is in
 flight behind a call: it begins with the newest weights, and ends when all that was sampled has been learnt
 from.
 """
@@ -49,7 +49,7 @@ class SplitStep:
 
     Args:
       step: from `make_train_step`, say.
-      lag: updates that sampling may be ahead; the first batches of a call are 0, 1, .. updates old.
+      lag: train steps that sampling may be ahead; the first batches of a call are 0, 1, .. of them old.
       on_host: whether the reward is Python and gets NumPy arrays; it is compiled otherwise.
       sampling: a mesh of its own for sampling; None for that of the rest.
       axes: as for `make_train_step`, for weights on the sampling mesh.
@@ -82,8 +82,8 @@ class SplitStep:
   ) -> tuple[State, Metrics]:
     """`num_steps` train steps; the metrics gain a leading axis [num_steps].
 
-    `rollout/policy_lag` counts the updates between the weights that sampled and those that learn. Where there
-    is a lag, rows of tokens have `policy_version`.
+    `rollout/policy_lag` counts the train steps between the weights that sampled and those that learn.
+    Where there is a lag, rows of tokens have `policy_version`.
 
     Args:
       state: it is donated.

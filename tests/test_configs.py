@@ -163,6 +163,9 @@ def test_a_learning_rate_that_falls_too_soon_is_told():
   (said,) = learning.rates_that_end_early(config)
   steps = config.steps
   assert said.startswith(f'main: the learning rate has fallen after {steps} of {2 * steps} updates'), said
+  with_own = config.copy_and_resolve_references()
+  with_own.optimizer = {'name': 'mine.sgd', 'decay_steps': 3}  # which has no warm-up
+  assert learning.rates_that_end_early(with_own) == []
   configs.override(config, 'optimizer.decay_steps', '0')
   assert learning.rates_that_end_early(config) == []
 

@@ -140,6 +140,7 @@ def rates_that_end_early(config) -> list[str]:
 
 def _scheduled(config):
   """`(where, steps, section)` of each stage, or each of its learners, that has a schedule."""
+  schedule = {'warmup_steps', 'decay_steps'}  # of `adamw`; an optimizer of one's own may have others
   for name in dict.fromkeys(config.stages):
     stage = config if name == 'main' else config[name]
     places = [(name, stage.steps, stage)]
@@ -147,5 +148,5 @@ def _scheduled(config):
       each = [(x, stage.learners[x]) for x in stage.learners.order]
       places = [(f'{name}.learners.{x}', stage.steps // own.every, own) for x, own in each]
     for where, steps, section in places:
-      if {'updates', 'optimizer'} <= set(section) and 'decay_steps' in section.optimizer:
+      if {'updates', 'optimizer'} <= set(section) and schedule <= set(section.optimizer):
         yield where, steps, section

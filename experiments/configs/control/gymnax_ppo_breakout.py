@@ -7,10 +7,11 @@ https://arxiv.org/abs/1903.03176 (the game)
     rlx --config=control/gymnax_ppo_breakout --workdir=runs/gymnax_ppo_breakout --config.population.size=5
 
 Result: five seeds, 1,966,080 steps of the environment each (gymnax 1.0.1): the most probable actions return
-43.5 (worst seed 29, best 63), before training 0.5; 246 seconds for all on one core of a CPU. An entropy bonus
-of 0.01 was too little: with it, one trial seed stayed at exactly 7 from 330,000 steps on, one at 23, and the
-ten of a study with rejax's numbers (0.01, a million steps) at 6, in rlx and in rejax alike. A search through
-the states of the game finds ways past 7.
+43.5 (median; worst seed 29, best 63), before training 0.5; 246 seconds for all on one core of a CPU. An
+entropy bonus of 0.01 was too little: with it, a trial seed stayed at exactly 7 from 330,000 of a million
+steps on and at 23 from a million of two, where the rate falls slower, and the ten of a study with rejax's
+numbers (0.01, a million steps) at 6, in rlx and in rejax alike. A search through the states of the game finds
+ways past 7.
 
 With the other games, as many steps and seeds (none of these numbers were chosen for them): Asterix 4.9 (worst
 4.1), SpaceInvaders 156 (worst 152). With `convolution` it was not run.
@@ -26,7 +27,7 @@ CONVOLUTION = {'channels': (16,), 'kernels': (3,), 'strides': (1,), 'activation'
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing), `env` (a game of pictures in gymnax), `convolution` (one in
-  front of each network, as the game's authors have it)."""
+  front of each network, as the game's authors have one)."""
   arg = parse_arg(arg, smoke=False, env='Breakout-MinAtar', convolution=False)
   config = ppo_cartpole.get_config('smoke' if arg.smoke else '')
   config.env = {'name': f'gymnax:{arg.env}'}

@@ -3,7 +3,7 @@
     rlx --config=systems/areal_arithmetic --workdir=runs/areal
     rlx --config=systems/areal_arithmetic:decoupled=False --workdir=runs/areal_ppo
 
-Sampling is `lag` updates ahead of learning. The decoupled objective clips about the policy at the start of
+Sampling is `lag` train steps ahead of learning. The decoupled objective clips about the policy at the start of
 the update, which one more pass computes, and weighs by how that differs from the one that sampled; without
 it, the ratio is clipped about the old policy. `--config.sampling.mesh.data=1` gives sampling a device of
 its own.
@@ -16,10 +16,10 @@ Result: it shows in part. Final eval/held_out/accuracy after 320 train steps, me
 -0.002333), the seeds leave it open. 554 CPU-s on 1 cores of a CPU; `rlx reproduce systems/areal_arithmetic`.
 
 How much an update may change is bounded tightly (0.05), and four minibatches follow one another: the coupled
-objective then stops at what four updates together have moved, the decoupled one at what its own has. With
-bounds of 0.2, two minibatches and a rate that had fallen to a tenth after 90 of the 200 steps, the reverse
-held (five seeds: 0.26, coupled 0.33). Bounds and rates were chosen on four other seeds, with which bounds of
-0.02 gave 0.456 and 0.387.
+objective then stops at what all train steps since the sampling have moved, the decoupled one at what its own
+has. With bounds of 0.2, two minibatches and a rate that had fallen to a tenth after 90 of the 200 steps, the
+reverse held (five seeds: 0.26, coupled 0.33). Bounds and rates were chosen on four other seeds, with which
+bounds of 0.02 gave 0.456 and 0.387.
 """
 
 from ml_collections import ConfigDict
@@ -30,7 +30,7 @@ from rlx.experiments.configs.quickstart import arithmetic
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `lag` in updates; `decoupled`."""
+  """Arguments: `smoke` (seconds, learns nothing); `lag` in train steps; `decoupled`."""
   arg = parse_arg(arg, smoke=False, lag=4, decoupled=True)
   config = arithmetic.get_config('smoke' if arg.smoke else '', steps=200)
   config.rollout.batch_size = 16 if arg.smoke else 256
@@ -61,8 +61,8 @@ def claim() -> Claim:
   """The objective that takes the sampler for the proximal policy; and no age."""
   return Claim(
       paper='S087',
-      says='at an age of four updates the decoupled objective keeps the accuracy of fresh samples, and the '
-      'coupled one does not',
+      says='at an age of four train steps the decoupled objective keeps the accuracy of fresh samples, and '
+      'the coupled one does not',
       reading=final('eval/held_out/accuracy'),
       asserts=(above('coupled', by=0.02), above('fresh', by=-0.04)),
       baseline=Arm('fresh', config='systems/areal_arithmetic:lag=0'),
