@@ -2,8 +2,9 @@
 
 A run that hangs says nothing by itself: in a reward, in a file system, in a collective that waits for ever.
 `watching` starts a thread; `section` marks what is watched. A section that has taken the limit is told once,
-on standard error, with the stacks of all threads of the process, and goes on. Where Python itself is held up,
-so that the thread cannot tell either, `faulthandler` prints the stacks behind twice the limit.
+on standard error, with the stacks of all threads of the process, and goes on; sections inside of each other
+that were entered almost at once are told together. Where Python itself is held up, so that the thread cannot
+tell either, `faulthandler` prints the stacks behind twice the limit.
 
 Outside of `watching` a section costs nothing. Like standard error, it is one for the process.
 """
@@ -15,6 +16,7 @@ import os
 import threading
 import time
 
+_TOGETHER = 0.1  # of the limit, by which a section is told late, with those that are late by then
 _STANDARD_ERROR = 2  # itself, whatever `sys.stderr` is at the moment: it is written to without Python
 _watch: '_Watch | None' = None
 
@@ -86,12 +88,14 @@ class _Watch:
     wait = self._seconds
     while not self._closed.wait(wait):
       faulthandler.dump_traceback_later(2 * self._seconds, file=_STANDARD_ERROR)
-      now = time.monotonic()
+      now, late = time.monotonic(), []
+      told = now - _TOGETHER * self._seconds
       with self._lock:
-        late = [name for name, due in self._open.values() if due <= now]
-        for mark, (name, due) in self._open.items():
-          self._open[mark] = name, due if due > now else float('inf')  # told once
-        wait = min([self._seconds, *(due - now for _, due in self._open.values() if due > now)])
+        if any(due <= told for _, due in self._open.values()):
+          late = [name for name, due in self._open.values() if due <= now]
+          for mark, (name, due) in self._open.items():
+            self._open[mark] = name, due if due > now else float('inf')  # told once
+        wait = min([self._seconds, *(due - told for _, due in self._open.values())])
       if late:
         self._tell(late)
 
