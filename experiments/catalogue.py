@@ -5,6 +5,7 @@ Shared by `docs/papers.md`, `docs/config.md`, `rlx list` and `rlx show`. Nothing
 
 import ast
 from collections.abc import Iterable
+import functools
 from pathlib import Path
 import re
 
@@ -60,8 +61,7 @@ def control() -> dict[Path, str]:
 
 def presets() -> list[ast.FunctionDef]:
   """The algorithms that are choices among parts."""
-  bodies = [ast.parse(modules(name)[name].read_text()).body for name in _PRESETS]
-  functions = [node for body in bodies for node in body if isinstance(node, ast.FunctionDef)]
+  functions = [node for name in _PRESETS for node in _read(modules(name)[name])[1]]
   return [node for node in functions if not node.name.startswith('_')]
 
 
@@ -93,8 +93,7 @@ def choices(kind: str) -> dict[str, ast.FunctionDef]:
 def _functions(packages: Iterable[str]) -> list[tuple[str, ast.FunctionDef]]:
   """The functions at the top of the modules of packages: (last name of the module, node)."""
   paths = [path for package in packages for path in modules(package).values()]
-  bodies = [(path.stem, ast.parse(path.read_text()).body) for path in paths]
-  return [(stem, node) for stem, body in bodies for node in body if isinstance(node, ast.FunctionDef)]
+  return [(path.stem, node) for path in paths for node in _read(path)[1]]
 
 
 def _makes_a_part(node: ast.FunctionDef, kinds: Iterable[str]) -> bool:
@@ -114,7 +113,22 @@ def _returns(node: ast.FunctionDef) -> str:
 
 def docstring(path: Path) -> str:
   """What a file says of itself."""
-  return ast.get_docstring(ast.parse(path.read_text()))
+  return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[str | None, tuple[ast.FunctionDef, ...]]:
+  """The docstring of a file, and the functions at its top, of whose bodies there is the docstring alone."""
+  return _parsed(path, path.stat().st_mtime_ns)
+
+
+@functools.cache
+def _parsed(path: Path, written: int):
+  del written  # a file that has been written since is another one
+  tree = ast.parse(path.read_text())
+  functions = tuple(node for node in tree.body if isinstance(node, ast.FunctionDef))
+  for node in functions:
+    node.body = node.body[:1]
+  return ast.get_docstring(tree), functions
 
 
 def short(name: str) -> str:
