@@ -31,6 +31,7 @@ jax.config.update('jax_numpy_rank_promotion', 'raise')
 if hasattr(mlir, 'make_ir_context'):
   mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 
+COLLECTED = 20_000, 20, 20  # Python's own are 700, 10, 10
 MANY_MAPPINGS, LOOKED_AT = 40_000, 16  # of memory; tests between two looks at how many there are
 _ENDED = itertools.count(1)
 
@@ -85,9 +86,11 @@ def pytest_make_collect_report(collector):
 
 
 def pytest_collection_finish():
-  """What has been imported stays: nobody needs to look through it for garbage again and again."""
+  """What has been imported stays: nobody needs to look through it for garbage again and again, nor so often
+  through what compiling leaves behind."""
   gc.collect()
   gc.freeze()
+  gc.set_threshold(*COLLECTED)
 
 
 def pytest_collection_modifyitems(items):

@@ -1,5 +1,8 @@
 """Loops over keys whose bits are drawn beforehand: the same numbers, and no draw in the loop."""
 
+import math
+import re
+
 import jax
 from jax.experimental import io_callback
 from jax.extend import core
@@ -7,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlx import ahead
+from rlx import ahead, sharding
 from rlx.envs.control.cartpole import cartpole
 from rlx.envs.control.pendulum import pendulum
 from rlx.evaluation import episodes
@@ -181,3 +184,24 @@ def test_rollouts_and_evaluations_draw_nothing_in_their_loops(env):
   assert _draws_in_loops(rollout.draw, models, rollout.begin(key), key) == 0
   act = lambda params, observations, key: policy.sample(params, observations, key)[0]
   assert _draws_in_loops(lambda p, k: episodes.play(env, act, p, k, 3, 16), models['policy'], key) == 0
+
+
+@pytest.mark.parametrize('env', [cartpole(max_steps=5), pendulum(max_steps=5)])
+def test_on_a_mesh_a_device_draws_for_its_own_environments(env):
+  network = networks.categorical if env.actions.shape == () else networks.squashed_gaussian
+  policy = network(env, hidden=(8,), activation='tanh')
+  rollout = unroll(env, policy, num_envs=64, num_steps=16)
+  key = jax.random.key(0)
+  arguments = {'policy': policy.init(key)}, rollout.begin(key), key
+
+  def program(models, world, key):
+    batch, world = rollout.draw(models, world, key)
+    return sharding.shard_rows(batch), world
+
+  def most_bits(devices):
+    """Of an array in the program of a device."""
+    with jax.set_mesh(sharding.make_mesh(data=devices, fsdp=1, tensor=1)):
+      text = jax.jit(program).lower(*arguments).compile().as_text()
+    return max(math.prod(map(int, sizes.split(','))) for sizes in re.findall(r'u32\[([\d,]+)\]', text))
+
+  assert most_bits(8) == most_bits(1) / 8
