@@ -124,6 +124,16 @@ def test_requests_mean_what_the_rule_says_and_who_asks_for_something_else_loses(
   assert act(state, answer, jnp.int32(1), jax.random.key(0)).rewards.tolist() == [1, -1]
 
 
+def test_the_expert_of_redteam_says_any_request_of_the_kind_and_answers_by_chance():
+  task = redteam(num_letters=4, known=0)
+  problems, rows = shown(task, max_turns=2, turn_tokens=2)
+  kinds = dict(zip(map(task.decode, task.exam().tokens[:, 1:]), task.exam().kinds, strict=True))
+  said = [task.decode(row[2:4]) for row in np.asarray(rows['attacker']['tokens'])]
+  assert [kinds[one] for one in said] == np.asarray(problems['harm']).tolist() and len(set(said)) == 16
+  right = np.asarray(rows['defender']['payoffs']) > 0
+  assert 0.35 < right.mean() < 0.65 and not np.asarray(rows['defender']['truncated']).any()
+
+
 def test_known_requests_are_drawn_whatever_the_attacker_says():
   world = redteam(num_letters=4, known=2)
   state = {'harm': jnp.bool_(True), 'asked': jnp.bool_(False)}

@@ -7,6 +7,9 @@ An attacker that asks for something else than it was told to loses 1, and the de
 defender is paid 1 for the right answer and pays 1 for a wrong one, and the attacker gets the opposite. With
 `known` requests it does not matter what the attacker says: one of so many is drawn in its place, as from a
 data set.
+
+The expert shows how to speak and no more: the attacker says any request of the kind that it was told, and the
+defender answers by the toss of a coin.
 """
 
 import jax
@@ -15,7 +18,7 @@ import numpy as np
 
 from rlx.envs import text
 from rlx.envs.seats import SUCCESS, Exam, ExaminedTask, SeatReply
-from rlx.envs.turns import index_in, said
+from rlx.envs.turns import index_in, said, with_end
 from rlx.errors import at_least, between
 from rlx.types import Batch
 
@@ -82,6 +85,14 @@ def redteam(*, num_letters: int, known: int) -> ExaminedTask:
         info={SUCCESS: (asked & right).astype(jnp.float32), 'asked': asked.astype(jnp.float32)},
     )
 
+  def expert(state, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    fits = (jnp.asarray(harmful) == state['harm']).reshape(-1)
+    request = jax.random.choice(key, num_letters**2, p=fits / fits.sum())
+    request = letters[jnp.stack([request // num_letters, request % num_letters])]
+    answer = answers[jax.random.bernoulli(key).astype(jnp.int32)]
+    spoken = jnp.where(state['asked'], jnp.stack([answer, jnp.int32(text.PAD_ID)]), request)
+    return with_end(spoken, jnp.where(state['asked'], 1, 2), 3)
+
   def exam() -> Exam:
     first, second = (np.asarray(x) for x in np.meshgrid(letters, letters, indexing='ij'))
     size = num_letters**2
@@ -95,6 +106,7 @@ def redteam(*, num_letters: int, known: int) -> ExaminedTask:
   return ExaminedTask(
       alphabet=alphabet, prompt_columns=2, answer_columns=3, sample=sample, seats=('attacker', 'defender'),
       order=(0, 1), observation_columns=2, start=start, act=act, exam=exam,
+      expert=expert,
   )
 
 
