@@ -99,6 +99,87 @@ def skills(
   )
 
 
+def uneven(
+    *, modulus: int, num_skills: int, weights: tuple[float, ...], min_steps: int, max_steps: int,
+    held_out_share: float,
+) -> SkillTask:
+  """`skills` of which some are asked for seldom: operations are drawn in proportion to `weights`.
+
+  Args:
+    modulus: as for `skills`.
+    num_skills: S.
+    weights: S numbers above 0.
+    min_steps: as for `skills`.
+    max_steps: likewise.
+    held_out_share: likewise; tasks that differ in their weights alone hold the same problems out.
+  Raises:
+    ValueError: as `skills`, or weights that are no S numbers above 0.
+  """
+  if len(weights) != num_skills or min(weights) <= 0:
+    raise ValueError(f'weights={weights}: need {num_skills}, one a skill, each above 0')
+  task = skills(
+      modulus=modulus, num_skills=num_skills, used=tuple(range(num_skills)), min_steps=min_steps,
+      max_steps=max_steps, held_out_share=held_out_share,
+  )
+
+  def sample(key: jax.Array, num: int, held_out: bool) -> Batch:
+    steps_key, problem_key = jax.random.split(key)
+    steps = jax.random.randint(steps_key, (num,), min_steps, max_steps + 1)
+    each = jnp.broadcast_to(jnp.array(weights, jnp.float32), (num, num_skills))
+    return task.compose(problem_key, each, steps, held_out)
+
+  return dataclasses.replace(task, sample=sample)
+
+
+def rumoured(
+    *, modulus: int, num_skills: int, used: tuple[int, ...], unknown: tuple[int, ...], share: float,
+    min_steps: int, max_steps: int, held_out_share: float,
+) -> SkillTask:
+  """`skills`, and between them problems of other skills, whose values are chance: what those do, nobody says.
+
+  For lessons: they teach some skills, the names of others, and that hints are to be trusted, for of problems
+  whose values are chance a hint alone tells anything.
+
+  Args:
+    modulus: as for `skills`.
+    num_skills: S.
+    used: skills that are taught.
+    unknown: skills that are not.
+    share: of the problems that are of those, in (0, 1).
+    min_steps: as for `skills`.
+    max_steps: likewise.
+    held_out_share: likewise.
+  Returns:
+    The task. Its `verify` asks for what the solution says: judge policies by `skills`.
+  Raises:
+    ValueError: as `skills`, or a share out of its range.
+  """
+  if not 0 < share < 1:
+    raise ValueError(f'share={share}: need 0 < share < 1; with 0 it is `skills`')
+  sizes = dict(
+      modulus=modulus, num_skills=num_skills, min_steps=min_steps, max_steps=max_steps,
+      held_out_share=held_out_share,
+  )
+  task, other = skills(**sizes, used=used), skills(**sizes, used=unknown)
+  digits = text.characters('0123456789'[:modulus], task.alphabet)
+
+  def sample(key: jax.Array, num: int, held_out: bool) -> Batch:
+    known_key, other_key, value_key, which_key = jax.random.split(key, 4)
+    problems = other.sample(other_key, num, held_out)
+    said = problems['solutions'][:, :max_steps]
+    chance = jax.random.choice(value_key, digits, said.shape)
+    values = jnp.where(jnp.isin(said, digits), chance, said)
+    told = jnp.isin(problems['hinted_prompts'][:, :max_steps], digits)
+    hints, lengths = task.with_hint(problems, jnp.where(told, values, text.PAD_ID))
+    solutions = jnp.concatenate([values, problems['solutions'][:, max_steps:]], axis=1)
+    rumours = {**problems, 'solutions': solutions, 'hinted_prompts': hints, 'hinted_lengths': lengths}
+    is_rumour = jax.random.bernoulli(which_key, share, (num,))
+    pick = lambda x, y: jnp.where(is_rumour.reshape(-1, *[1] * (x.ndim - 1)), x, y)
+    return jax.tree.map(pick, rumours, task.sample(known_key, num, held_out))
+
+  return dataclasses.replace(task, sample=sample)
+
+
 def _permutations(modulus: int) -> list[tuple[int, int]]:
   """What letters stand for: a and b of x -> a x + b, without the identity."""
   slopes = [a for a in range(1, modulus) if math.gcd(a, modulus) == 1]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlx.envs.conformance import check_task
-from rlx.envs.skills import skills
+from rlx.envs.skills import rumoured, skills, uneven
 
 GOOD = dict(modulus=5, num_skills=3, used=(0, 2), min_steps=1, max_steps=3, held_out_share=0.4)
 TASK = skills(**GOOD)
@@ -64,6 +64,38 @@ def test_problems_are_composed_of_what_is_asked_for():
   assert set(np.unique(first)) == {-1, 1} and set(np.unique(second)) == {-1, 0, 2}
   assert ((problems['skills'] >= 0).sum(axis=1) == steps).all()
   assert 0.68 < float((second == 2).sum() / (second >= 0).sum()) < 0.82
+
+
+def test_uneven_tasks_ask_for_skills_by_their_weights():
+  sizes = {name: x for name, x in GOOD.items() if name != 'used'}
+  asked = drawn(uneven(**sizes, weights=(1.0, 0.25, 2.0)), num=600)['skills']
+  counts = np.array([(asked == skill).sum() for skill in range(3)])
+  np.testing.assert_allclose(counts / counts.sum(), np.array([4, 1, 8]) / 13, atol=0.05)
+  for weights in ((1.0, 1.0), (1.0, 0.0, 1.0)):
+    with pytest.raises(ValueError, match='need 3, one a skill'):
+      uneven(**sizes, weights=weights)
+
+
+def test_of_rumoured_skills_values_are_chance_and_hints_agree_with_them():
+  task = rumoured(**{**GOOD, 'used': (0,)}, unknown=(1, 2), share=0.5)
+  problems, hidden = drawn(task, num=400), (drawn(task, num=400)['skills'] > 0).any(axis=1)
+  assert 0.4 < hidden.mean() < 0.6 and (problems['skills'][~hidden] <= 0).all()
+  right, values = [], []
+  for prompt, hint, solution in zip(
+      problems['prompts'], problems['hinted_prompts'], problems['solutions'], strict=True
+  ):
+    value, *letters = (x for x in spelt(prompt) if x.isalnum())
+    value, said, agrees = int(value), spelt(solution).rstrip('_'), spelt(hint)[:3]
+    assert said[-1] == '$' and len(said) == len(letters) + 1
+    assert all(x in ('?', y) for x, y in zip(agrees, said, strict=False))
+    for letter in letters:
+      a, b = MAPS['abc'.index(letter)]
+      value = (a * value + b) % 5
+      values.append(str(value))
+    right.append(said[:-1] == ''.join(values[-len(letters):]))
+  assert np.array(right)[~hidden].all() and np.array(right)[hidden].mean() < 0.3
+  with pytest.raises(ValueError, match='share=1'):
+    rumoured(**GOOD, unknown=(1,), share=1.0)
 
 
 @pytest.mark.slow
