@@ -3,21 +3,24 @@
     rlx --config=curriculum/nurl_skills --workdir=runs/nurl
 
 Paper: https://arxiv.org/abs/2509.25666. There, hints are written by the policy before training, and begin
-after GRPO has converged; `nurl_self_skills.py` has the policy write them. What shows is small: hardly a
-held-out problem is right, with hints or without.
+after GRPO has converged; `nurl_self_skills.py` has the policy write them.
 
-Tried: problems of seven steps, two trial seeds each. Where SFT goes on until half of the skills are known,
-hardly a hinted row of a failed group succeeds (1.6 % of all rows at most): who can solve the problems of its
-lessons does not read hints. It was the same behind 40 steps of SFT of all skills, after which 0.5 % are
-solved, and where lessons of which only the told values counted stood before or behind SFT.
+With `rumours` the problems are of two skills that nobody taught: lessons (`sft`) are of two others, but for a
+quarter, whose values are chance, so that only the hint tells anything (`envs.skills.rumoured`). They teach
+that hints are to be trusted. A chain of four is guessed once in 2,401 times.
 
-Result: it does not show. Mean of the last 10 eval/held_out/accuracy after 138,240 rollouts, median of 5 seeds
-(worst): 0.005667 (0.004), 'GRPO' 0.003333 (0.003). Claimed, and got (95 % interval over seeds): above 'GRPO',
-got 0.003444 (-0.005556 to 0.01622), the seeds leave it open. 428 CPU-s on 1 cores of a CPU;
-`rlx reproduce curriculum/nurl_skills`.
+Tried: five steps of six skills, of which SFT taught half until 2 % of the problems were solved: 0.006 beside
+0.003 by GRPO, medians of five seeds, which they left open (beside GRPO with two thirds of the rollouts, 0.008
+and 0.002). Problems of seven steps, two trial seeds each: where SFT goes on until half of the skills are
+known, hardly a hinted row of a failed group succeeds (1.6 % of all rows at most), for who can solve the
+problems of its lessons does not read hints. It was the same behind 40 steps of SFT of all skills, after which
+0.5 % are solved, and where lessons of which only the told values counted stood before or behind SFT. With
+`rumours` three trial seeds came to 0.06, 0.27 and 0.08 of the held-out problems; GRPO, which was stopped
+after 140 of its 300 steps, to 0, 0.08 and 0.02.
 
-Beside GRPO with two thirds of the rollouts, as many rows as there are in a batch, it was above: 0.0083 beside
-0.0023, medians of the same five seeds.
+Result: it shows. Mean of the last 10 eval/held_out/accuracy after 71,680 rollouts, median of 5 seeds (worst):
+0.177 (0.09633), 'GRPO' 0 (0). Claimed, and got (95 % interval over seeds): above 'GRPO', got 0.1997 (0.1023
+to 0.4533). 219 CPU-s on 2 cores of a CPU; `rlx reproduce curriculum/nurl_skills`.
 """
 
 from ml_collections import ConfigDict
@@ -30,11 +33,13 @@ from rlx.experiments.configs.quickstart import arithmetic
 COMPLETIONS = {'name': 'prompts.completions', 'batch_size': 256, 'group_size': 8, 'num_slots': 0}
 AGAIN = 128  # rows that are sampled again in a second attempt, of half of the groups
 
+SHOWN, FEW = 260, 64  # with `rumours`: steps of lessons, and rows
+
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing); `small` (as in the quickstart); `steps` (operations of a
-  problem, the difficulty)."""
-  arg = parse_arg(arg, smoke=False, small=False, steps=5)
+  problem, the difficulty); `rumours` (64 rows, problems of two skills of four, which lessons only name)."""
+  arg = parse_arg(arg, smoke=False, small=False, steps=5, rumours=False)
   config = arithmetic.get_config(f'smoke={arg.smoke},small={arg.small}', steps=600)
   config.population.size = 3
   config.task = {
@@ -64,20 +69,36 @@ def get_config(arg: str = '') -> ConfigDict:
       'batch_size': config.sft.rollout.batch_size,
       'forms': ('', 'hinted', 'asking'),
   }
+  if arg.rumours:
+    _only_name(config)
+  if arg.rumours and not arg.smoke:
+    config.rollout.update(batch_size=FEW, num_retried=FEW // 8)  # every group
+    config.sft.rollout.batch_size, config.sft.steps = 64, SHOWN
   return config
+
+
+def _only_name(config: ConfigDict) -> None:
+  """Lessons of two skills, of the use of hints, and of no more than the names of the other two."""
+  config.task.update(modulus=7, num_skills=4, used=(2, 3), held_out_share=0.3)
+  config.sft.task = {
+      **config.task, 'name': 'skills.rumoured', 'used': (0, 1), 'unknown': (2, 3), 'share': 0.25,
+  }
+  config.sft.stop = ConfigDict()
+  config.updates.microbatches = 1
+  config.optimizer.learning_rate = 1e-3
 
 
 def claim() -> Claim:
   """Groups are sampled once, and as many rows as with the second attempts."""
-  rows = COMPLETIONS['batch_size'] + AGAIN
+  rows = 2 * FEW
   return Claim(
       paper='S217',
       says='hints where a group has no success lift what GRPO cannot learn',
-      argument='small',
+      argument='small,steps=4,rumours=True',
       reading=mean('eval/held_out/accuracy', last=10),
       asserts=(above('GRPO'),),
       cost=rows,
       budget_name='rollouts',
       baseline=Arm('GRPO', {'rollout': {**COMPLETIONS, 'batch_size': rows}}, cost=rows),
-      minutes=12.0,
+      minutes=5.0,
   )
