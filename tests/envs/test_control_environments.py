@@ -504,16 +504,20 @@ def test_accidents_and_arrivals_end_a_drive():
   np.testing.assert_allclose(there.reward, 100 * 0.5 / 50, rtol=1e-4)
 
 
-def test_shaped_driving_charges_for_nearness_and_accidents():
-  """Standing 10 m behind the middle of a car: 5.5 m of 20 m; the fine is on top of what the step earns."""
+def test_shaped_driving_pays_for_the_speed_that_is_wanted_and_charges_for_the_end():
+  """The limit, 10 m/s, is wanted, and 10 m behind the middle of a car two fifths of it; a hit costs 1 + v."""
   env = SIBLINGS['shaped_driving']
-  near = after(env, on_the_road(car=[0.0, 0, 0, 0], others=[[10.0, 0, 0]]), [0.0, 0.0])
-  np.testing.assert_allclose(near.reward, -(1 - 5.5 / 20), rtol=1e-5)
-  free = after(env, on_the_road(car=[0.0, 1, 0.1, 10], others=[[10.0, -1.5, 0]]), [0.0, 0.0])
+  near = after(env, on_the_road(car=[0.0, 0, 0, 4], others=[[10.8, 0, 0]]), [0.0, 0.0])
+  np.testing.assert_allclose(near.reward, 1, rtol=1e-5)
+  stop = after(env, on_the_road(car=[0.0, 0, 0, 0], others=[[8.0, 0, 0]]), [0.0, 0.0])
+  np.testing.assert_allclose(stop.reward, 1, rtol=1e-5)
+  free = after(env, on_the_road(car=[0.0, 1, 0.1, 8], others=[[10.0, -1.5, 0]]), [0.0, 0.0])
   d, heading = free.state[0].car[1:3]
-  np.testing.assert_allclose(free.reward, np.cos(0.1) - d / 8 - heading / 2, rtol=1e-5)
+  np.testing.assert_allclose(free.reward, 1 - 0.2 - d / 2 - heading, rtol=1e-5)
   hit = after(env, on_the_road(car=[0.0, 0, 0, 10], others=[[6.0, 0, 0]]), [0.0, 0.0])
-  np.testing.assert_allclose(hit.reward, 1 - 1 - 10, rtol=1e-5)
+  np.testing.assert_allclose(hit.reward, 1 - 1 - 1 - 10, rtol=1e-5)
+  off = after(env, on_the_road(car=[0.0, 4.1, 0, 10], others=[[30.0, 0, 0]]), [0.0, 0.0])
+  np.testing.assert_allclose(off.reward, 1 - 4.1 / 2 - 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize('voltage', [60.0, -60.0, 12.0])

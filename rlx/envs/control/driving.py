@@ -2,15 +2,17 @@
 
 The two functions differ in what they pay. `driving` pays for progress along the route alone, as percent of
 the route, multiplied by a factor for each fault that is no accident: nothing is earned but by getting on.
-`shaped_driving` adds up progress and penalties for position, heading and nearness, and a fine for an
-accident, as is usual; to stop behind a car is safe there, and to pass it costs before it pays.
+`shaped_driving` adds up terms for speed, position and heading and a fine for an accident, as is usual; the
+speed that it wants falls to 0 behind a car, so to stay there is paid, and to pass it costs before it pays.
 
 The state is in coordinates of the road: s along it, d to its left, ψ the heading relative to it. A kinematic
 bicycle follows, with the road's curvature κ(s),
 
     ds/dt = v cos ψ / (1 - d κ),   dd/dt = v sin ψ,   dψ/dt = v tan δ / L - κ ds/dt
 
-Source: Jaeger et al., 2025, https://arxiv.org/abs/2504.17838; both rewards are our reading in small.
+Source: Jaeger et al., 2025, https://arxiv.org/abs/2504.17838, in small; the shaped reward is that of their
+rival, Roach (Zhang et al., 2021, https://arxiv.org/abs/2108.08265), with the numbers of the authors' code and
+without its fine on changes of steering.
 """
 
 from typing import NamedTuple
@@ -39,7 +41,7 @@ MAX_LATERAL = 4.0  # m / s², beyond which a turn is uncomfortable
 VIEW = 50.0  # m
 AHEAD = (0.0, 10.0, 20.0)  # m, where the bends are seen
 FAULT_FACTOR = 0.5
-ACCIDENT_FINE = 10.0
+STOP_GAP, SLOW_GAP = 8.0, 13.0  # m to the middle of the car ahead, at which 0 and the speed limit are wanted
 
 
 class _Road(NamedTuple):
@@ -82,21 +84,24 @@ def driving(*, max_steps: int, route_length: float, num_cars: int) -> Environmen
 
 
 def shaped_driving(*, max_steps: int, route_length: float, num_cars: int) -> Environment:
-  """`driving` that pays progress - |d| / (2 ROAD) - |ψ| / 2 - nearness - fine for an accident.
+  """`driving` that pays 1 - |v - v*| / SPEED_LIMIT - |d| / 2 - |ψ|, and fines the end of an episode.
 
-  Progress is 1 a step at the speed limit. Nearness grows from 0 to 1 over the last 20 m behind a car whose
-  lane one is in.
+  The speed v* that is wanted is the limit, and behind a car in one's lane falls from it at `SLOW_GAP` to 0 at
+  `STOP_GAP`; d is in m, ψ in rad. Whatever ends an episode costs 1, and to hit a car as much more as one is
+  fast, in m / s.
   """
 
   def pay(old: _World, new: _World, lateral, accident):
-    del lateral
-    progress = (new.car[0] - old.car[0]) / (SPEED_LIMIT * STEP_SECONDS)
+    del old, lateral
+    s, d, heading, v = new.car
     gap, offset, _ = _next_car(new)
-    near = jnp.clip(1 - (gap - CAR_LENGTH) / 20, 0, 1) * (jnp.abs(offset) < CAR_WIDTH)
-    off = jnp.abs(new.car[1]) / (2 * ROAD) + jnp.abs(new.car[2]) / 2
-    return progress - off - near - ACCIDENT_FINE * accident
+    free = jnp.clip((gap - STOP_GAP) / (SLOW_GAP - STOP_GAP), 0, 1)
+    wanted = SPEED_LIMIT * jnp.where(jnp.abs(offset) < CAR_WIDTH, free, 1.0)
+    ended = accident | (s >= route_length)
+    hit = accident & (jnp.abs(d) <= ROAD)
+    return 1 - jnp.abs(v - wanted) / SPEED_LIMIT - jnp.abs(d) / 2 - jnp.abs(heading) - ended - hit * v
 
-  env = _driving(pay, route_length, num_cars, random_return=-26.0, expert_return=56.0)
+  env = _driving(pay, route_length, num_cars, random_return=-88.0, expert_return=15.0)
   return with_time_limit(env, max_steps)
 
 
