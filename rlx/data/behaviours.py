@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.data import transitions as datasets
-from rlx.envs.control import near_real, push_grid
+from rlx.envs.control import maze, near_real, push_grid
 from rlx.envs.control.environment import Environment
 from rlx.types import Batch
 
@@ -45,6 +45,32 @@ def steered(
     steer = jnp.clip(steer + noise * jax.random.normal(noise_key, steer.shape), -1, 1)
     at_random = jnp.arange(num_envs) < round(random_share * num_envs)
     return jnp.where(at_random[:, None], datasets.random_actions(env)(observations, random_key), steer)
+
+  return datasets.acted(env, act, num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed)
+
+
+def wandering(
+    env: Environment, *, layout: str, noise: float, num_envs: int, num_steps: int, discount: float, seed: int
+) -> Batch:
+  """Ways through a `maze`, each stream to a free cell of its own, whatever goal the observation shows.
+
+  Args:
+    env: one environment whose observations begin with those of `maze`.
+    layout: of the maze.
+    noise: standard deviation of what comes on top of the moves, in units of the actions.
+    num_envs: streams; cells take turns.
+    num_steps: of each stream.
+    discount: of `returns_to_go`, which are added to the rows.
+    seed: of the data.
+  Returns:
+    A data set of num_envs num_steps transitions, with `returns_to_go`.
+  """
+  cells = maze.free_cells(layout)
+  towards, heading_for = maze.shortest_path(layout), cells[jnp.arange(num_envs) % len(cells)]
+
+  def act(observations: jax.Array, key: jax.Array) -> jax.Array:
+    moves = towards(maze.with_goal(observations, heading_for), key)
+    return jnp.clip(moves + noise * jax.random.normal(key, moves.shape), -1, 1)
 
   return datasets.acted(env, act, num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed)
 

@@ -128,6 +128,22 @@ def forward_loss(dynamics: Dynamics, params, batch: Batch) -> jax.Array:
   return (gaussian + optax.sigmoid_binary_cross_entropy(end, ended)).mean(axis=0)
 
 
+def reward_error(dynamics: Dynamics, params, batch: Batch) -> jax.Array:
+  """[B] squared error of the means of the reward, averaged over the members.
+
+  Beside `forward_loss` where rewards are rare: there a Gaussian that may choose its width explains them as
+  noise, and its mean, which pulls the less the wider it is, stays at what is paid elsewhere.
+
+  Args:
+    dynamics: the model.
+    params: its parameters.
+    batch: `observations, actions, rewards`.
+  Source: Seitzer et al., 2022, https://arxiv.org/abs/2203.09168, section 3, for what goes wrong.
+  """
+  mean, _, _ = dynamics.apply(params, batch['observations'], batch['actions'])
+  return jnp.square(mean[..., -1] - batch['rewards'][None]).mean(axis=0)
+
+
 def inverse_loss(env: Environment, model: Network, params, batch: Batch) -> jax.Array:
   """[B] squared error of the actions, or -log p of discrete ones."""
   found = model.apply(params, batch['observations'], batch['next_observations'])

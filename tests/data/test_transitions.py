@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from rlx import config as configs
+from rlx.data import behaviours
 from rlx.data import transitions as datasets
+from rlx.envs.control import maze
 from rlx.envs.control.pendulum import pendulum
 from rlx.experiments import launch
 from rlx.rollout.control.offline import offline
@@ -165,6 +167,17 @@ def test_make_dataset_of_random_actions(tmp_path, capsys):
   assert code == launch.EXIT_DONE and '10 transitions, 2 episodes' in capsys.readouterr().out
   _, description = datasets.load(output)
   assert description['environment']['name'] == 'pendulum' and description['step'] is None
+
+
+def test_who_wanders_goes_to_a_cell_of_its_own_and_not_to_the_goal():
+  env = maze.maze(layout='corridor', starts='S', goals='G', max_steps=60)
+  rows = behaviours.wandering(
+      env, layout='corridor', noise=0.1, num_envs=16, num_steps=60, discount=1.0, seed=0
+  )
+  last = np.asarray(rows['next_observations'][:, 0]).reshape(16, 60)[:, -2:]
+  cells = np.asarray(maze.free_cells('corridor'))[:, 0]
+  np.testing.assert_allclose(last[:-1], np.stack([cells[:-1]] * 2, axis=1), atol=0.06)
+  assert rows['rewards'].sum() == 1 and rows['returns_to_go'][15 * 60] == 1  # of the one on the way to G
 
 
 @pytest.mark.slow

@@ -45,6 +45,11 @@ def test_the_forward_loss_by_hand():
   np.testing.assert_allclose(goes_on - ends, 3, rtol=1e-5, err_msg='log odds of the end')
 
 
+def test_a_reward_is_missed_by_the_mean_of_each_member_however_sure_it_is():
+  model = says([[2, 5], [1, 3]], [[0, -4], [0, 0.5]], [0, 0])
+  np.testing.assert_allclose(dynamics.reward_error(model, {}, batch()), [(0 + 4) / 2])
+
+
 @pytest.mark.slow
 def test_a_step_is_one_members_and_the_end_is_what_they_hold_on_average():
   model = says([[1, 10], [3, 30]], [[-20, 5], [-20, 5]], [4, -1])

@@ -144,7 +144,7 @@ def both(key):
   data = stitching_data(data_key)
   rows = offline(data, batch_size=128)
   alone, _ = trained(rcsl(rows, POLICY), {'policy': POLICY}, {}, data, 800, policy_key)
-  first = mbrcsl(rows, POLICY, MODEL)
+  first = mbrcsl(rows, POLICY, MODEL, reward_coef=1.0)
   models, _ = trained(first, {'behaviour': POLICY, 'dynamics': MODEL}, {}, data, 2500, model_key)
   dreams = best_dreams(
       beginning_at(0.0), POLICY, MODEL, num=512, max_steps=MAX_STEPS, kept_share=0.1, batch_size=128

@@ -122,6 +122,11 @@ def one_hot_cells(layout: str, observations: jax.Array) -> jax.Array:
   return jnp.concatenate([one_hot(achieved(observations)), one_hot(goal_of(observations))], axis=-1)
 
 
+def free_cells(layout: str) -> jax.Array:
+  """[cells, 2] the middles of the cells that are no walls."""
+  return _place(_rows(layout), jnp.array(_free(layout)))
+
+
 def achieved(observations: jax.Array) -> jax.Array:
   """[..., 2] the positions in observations [..., 4]: the goals that they would have met."""
   return observations[..., :2]
