@@ -8,7 +8,10 @@ Paper: Zhou et al., 2023, https://arxiv.org/abs/2310.19308
 Records are of 16 moves that begin in S or in M, each on the way to some cell. From M some arrive in G; nobody
 who began in S did, for it is 20 moves away. Who is examined begins in S and has 50.
 
-Result: not run yet.
+Result: it shows. Final eval/episodes/return after 8000 train steps, median of 5 seeds (worst): 1 (1),
+'conditioning alone' 0 (0), 'no dream is known to pay' 0 (0). Claimed, and got (95 % interval over seeds):
+above 'conditioning alone' by 0.2, got 1 (0.9896 to 1). 479 CPU-s on 1 cores of a CPU;
+`rlx reproduce offline/mbrcsl_maze`.
 
 Tried before on a grid, from random moves: dreams left the middles of the cells, of which alone there were
 records, and what they promised was wrong. And with rewards left to the likelihood (`reward_coef` 0) the model
@@ -17,7 +20,7 @@ takes the three in a thousand that are not 0 for noise: no dream of 2,000 promis
 Of the dreams that pay, a fifth of those from S would arrive; those that promise most are not more often
 right, and say more than there is to earn. So it does not do to keep few: with a twentieth one trial seed of
 three came to 1 and two to 0; with a half, and with all, three came to 1, for a return of 1 is asked for in
-the end.
+the end. Conditioning alone came to 1, 0.16 and 0 on these: what it does where nobody earned is luck.
 """
 
 from ml_collections import ConfigDict
