@@ -11,9 +11,9 @@ With four situations and four replies chance did it once in 30 episodes, and pla
 60 steps, on all of five seeds.
 
 A school of 350 steps is too short for what was made harder: three trial seeds came out of it with 0.96 and
-more of guided episodes solved, but on two of five seeds of the claim none were, which left it open (0.30, 0 to
-0.87). With 800 steps all of six trial seeds came out at 1, and ended at 0.76 on average (worst 0.02), plain RL
-at 0.01; hence these, and ten seeds.
+more of guided episodes solved, but on two of five seeds of the claim none were, which left it open (0.30, 0
+to 0.87). With 800 steps all of six trial seeds came out at 1, and ended at 0.76 on average (worst 0.02),
+plain RL at 0.01; hence these, and ten seeds.
 
 Paper: https://arxiv.org/abs/2506.11425
 
