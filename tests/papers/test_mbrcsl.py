@@ -144,7 +144,7 @@ def both(key):
   data = stitching_data(data_key)
   rows = offline(data, batch_size=128)
   alone, _ = trained(rcsl(rows, POLICY), {'policy': POLICY}, {}, data, 800, policy_key)
-  first = mbrcsl(rows, POLICY, MODEL, reward_coef=1.0)
+  first = mbrcsl(rows, POLICY, MODEL, reward_coef=0.0)
   models, _ = trained(first, {'behaviour': POLICY, 'dynamics': MODEL}, {}, data, 2500, model_key)
   dreams = best_dreams(
       beginning_at(0.0), POLICY, MODEL, num=512, max_steps=MAX_STEPS, kept_share=0.1, batch_size=128
@@ -165,8 +165,10 @@ def went_right(params, target):
 def test_dreams_stitch_what_conditioning_alone_cannot():
   """Asked for 1, RCSL goes right in no episode of any seed, MBRCSL in all (median 1, worst 0.96). The dreams
   that are kept promise 0.03 to 0.5 and not the 1 that is paid at the end: the small model takes the jump of
-  the reward for noise, but has the order of the dreams right. That Q-learning diverges here is not tried.
-  What the near end pays (0.8) and how long the model is trained were set with the first runs in sight."""
+  the reward for noise, but has the order of the dreams right. With `reward_coef` 1 it promises what is paid,
+  and the tenth that promises most is no longer the best: median 0.78, worst 0. That Q-learning diverges here
+  is not tried. What the near end pays (0.8) and how long the model is trained were set with the first runs in
+  sight."""
   alone, stitched, dreamt = jax.jit(jax.vmap(both))(jax.random.split(jax.random.key(0), SEEDS))
   alone, stitched = jax.jit(jax.vmap(jax.vmap(went_right, (0, None)), (0, None)))(
       jax.tree.map(lambda *x: jnp.stack(x), alone, stitched), goal_toy.FAR_PAY
