@@ -174,11 +174,15 @@ def test_draws_that_are_too_large_stay_in_the_loop(monkeypatch):
   np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize('env', [cartpole(max_steps=5), pendulum(max_steps=5)])
-def test_rollouts_and_evaluations_draw_nothing_in_their_loops(env):
+def _policy_and_rollout(env, *, num_envs):
   network = networks.categorical if env.actions.shape == () else networks.squashed_gaussian
   policy = network(env, hidden=(8,), activation='tanh')
-  rollout = unroll(env, policy, num_envs=3, num_steps=16)
+  return policy, unroll(env, policy, num_envs=num_envs, num_steps=16)
+
+
+@pytest.mark.parametrize('env', [cartpole(max_steps=5), pendulum(max_steps=5)])
+def test_rollouts_and_evaluations_draw_nothing_in_their_loops(env):
+  policy, rollout = _policy_and_rollout(env, num_envs=3)
   key = jax.random.key(0)
   models = {'policy': policy.init(key)}
   assert _draws_in_loops(rollout.draw, models, rollout.begin(key), key) == 0
@@ -188,9 +192,7 @@ def test_rollouts_and_evaluations_draw_nothing_in_their_loops(env):
 
 @pytest.mark.parametrize('env', [cartpole(max_steps=5), pendulum(max_steps=5)])
 def test_on_a_mesh_a_device_draws_for_its_own_environments(env):
-  network = networks.categorical if env.actions.shape == () else networks.squashed_gaussian
-  policy = network(env, hidden=(8,), activation='tanh')
-  rollout = unroll(env, policy, num_envs=64, num_steps=16)
+  policy, rollout = _policy_and_rollout(env, num_envs=64)
   key = jax.random.key(0)
   arguments = {'policy': policy.init(key)}, rollout.begin(key), key
 
