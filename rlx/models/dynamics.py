@@ -138,7 +138,7 @@ def reward_error(dynamics: Dynamics, params, batch: Batch) -> jax.Array:
     dynamics: the model.
     params: its parameters.
     batch: `observations, actions, rewards`.
-  Source: Seitzer et al., 2022, https://arxiv.org/abs/2203.09168, section 3, for what goes wrong.
+  Source: Seitzer et al., 2022, https://arxiv.org/abs/2203.09168, for what goes wrong.
   """
   mean, _, _ = dynamics.apply(params, batch['observations'], batch['actions'])
   return jnp.square(mean[..., -1] - batch['rewards'][None]).mean(axis=0)

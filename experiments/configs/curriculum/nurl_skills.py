@@ -1,6 +1,7 @@
 """NuRL on chains of skills: groups without a success are sampled again with the first values told.
 
     rlx --config=curriculum/nurl_skills --workdir=runs/nurl
+    rlx --config=curriculum/nurl_skills:small,steps=4,rumours --workdir=runs/rumours  # what is claimed
 
 Paper: https://arxiv.org/abs/2509.25666. There, hints are written by the policy before training, and begin
 after GRPO has converged; `nurl_self_skills.py` has the policy write them.
@@ -32,7 +33,6 @@ from rlx.experiments.configs.quickstart import arithmetic
 # Rows of the small setting, each sampled once.
 COMPLETIONS = {'name': 'prompts.completions', 'batch_size': 256, 'group_size': 8, 'num_slots': 0}
 AGAIN = 128  # rows that are sampled again in a second attempt, of half of the groups
-
 SHOWN, FEW = 260, 64  # with `rumours`: steps of lessons, and rows
 
 

@@ -10,7 +10,7 @@ did: stitching without a Bellman backup. That is why step 3 can ask for it where
 Source: Zhou et al., 2023, https://arxiv.org/abs/2310.19308, algorithm 1. There dreams are kept that earn more
 than the best episode of the data, and the behaviour is a diffusion policy; here a share is kept (our reading
 of the same, without a number to choose anew for each task), and the behaviour is any `Policy`. c is ours: a
-Gaussian alone explains a rare reward as noise, and then no dream earns anything.
+Gaussian alone explains a rare reward as noise, and then no dream promises what is paid.
 """
 
 from rlx.envs.control.wrappers import with_return
@@ -20,9 +20,7 @@ from rlx.models.networks import Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
-def mbrcsl(
-    rollout: Rollout, behaviour: Policy, dynamics: Dynamics, *, reward_coef: float
-) -> Algorithm:
+def mbrcsl(rollout: Rollout, behaviour: Policy, dynamics: Dynamics, *, reward_coef: float) -> Algorithm:
   """The first stage; trains `behaviour` and `dynamics`.
 
   Args:
