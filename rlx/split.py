@@ -38,7 +38,8 @@ class SplitStep:
   """A train step in compiled pieces.
 
   Attributes:
-    seconds: that copies of weights to the sampling mesh took, in the last call.
+    seconds: what the last call took, by part: 'weights', copies of them to the sampling mesh; and of a step,
+      where nothing overlaps because there is no lag, 'sampling', 'reward' and 'learning'.
   """
 
   def __init__(
@@ -57,7 +58,7 @@ class SplitStep:
       ValueError: the lag is negative, or the rollout cannot be ahead of what is learnt.
     """
     _check(step.rollout, lag, sampling)
-    self.seconds = 0.0
+    self.seconds: dict[str, float] = {}
     self._step, self._lag, self._on_host, self._sampling, self._axes = step, lag, on_host, sampling, axes
     is_here = isinstance(step.rollout, HostRollout)
     if is_here and sampling is not None:
@@ -91,7 +92,7 @@ class SplitStep:
       num_steps: N.
       frozen: models that are in no state.
     """
-    sampler = self._sampler(data, dict(frozen))
+    sampler, clock = self._sampler(data, dict(frozen)), _Clock(runs=not self._lag)
     waiting, metrics = deque(), []  # waiting: (rows, the step by whose weights they were drawn)
     for index in range(num_steps):
       num_drawn = index + len(waiting)
@@ -100,10 +101,15 @@ class SplitStep:
         waiting.append((sampler.draw(state.step + len(waiting)), index))
         num_drawn += 1
       rows, drawn_at = waiting.popleft()
+      clock.lap('sampling', rows)
       rows = self._scored(state, sampler.home(rows, state), dict(frozen))
+      clock.lap('reward', rows)
       state, row = self._learn(sampler.hand_in(state), rows, data, dict(frozen))
+      clock.lap('learning', row)
       metrics.append({**row, 'rollout/policy_lag': np.float32(index - drawn_at), **sampler.metrics()})
-    self.seconds = sampler.seconds
+    self.seconds = {name: total / num_steps for name, total in clock.seconds.items()}
+    if self.is_away:
+      self.seconds['weights'] = sampler.seconds
     return sampler.close(state), jax.tree.map(lambda *x: np.stack(x), *processes.to_host(metrics))
 
   def collect(self, state: State, data: Any = None, frozen: Models = NO_MODELS) -> Rows:
@@ -153,6 +159,22 @@ class SplitStep:
     if self._sampling is None:
       return _Here(self._sample, data, frozen)
     return _Away(self._sample, data, frozen, self._sampling, self._axes)
+
+
+class _Clock:
+  """Seconds of the parts of steps, by name; it waits for each, so it may run only where nothing overlaps."""
+
+  def __init__(self, *, runs: bool):
+    self.seconds: dict[str, float] = {}
+    self._runs, self._began = runs, time.monotonic()
+
+  def lap(self, name: str, result: Any) -> None:
+    """What passed since the last one was for this, which is done when its result is there."""
+    if self._runs:
+      jax.block_until_ready(result)
+      now = time.monotonic()
+      self.seconds[name] = self.seconds.get(name, 0.0) + now - self._began
+      self._began = now
 
 
 class _Here:

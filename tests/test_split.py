@@ -102,7 +102,9 @@ def test_a_mesh_that_samples_and_a_mesh_that_learns_are_as_one(lag):
     state, metrics = pieces.repeat(begin(algorithm, learning), None, STEPS)
   for name in ('by', 'noise', 'draw', 'rollout/policy_lag'):
     np.testing.assert_allclose(metrics[name], alone[name], rtol=1e-6, atol=1e-6)
-  assert metrics['sampling/weights_bytes'][0] == 4 * 3 * 4 and pieces.seconds > 0
+  assert metrics['sampling/weights_bytes'][0] == 4 * 3 * 4 and pieces.seconds['weights'] > 0
+  # Where parts overlap, a clock that waited for each would keep them from it.
+  assert set(pieces.seconds) == ({'weights'} if lag else {'weights', 'sampling', 'reward', 'learning'})
   assert state.world['draws'] == STEPS
   homes = {leaf.sharding.mesh for leaf in jax.tree.leaves(state)}
   assert homes == {learning}  # all of the state is back where it is saved from

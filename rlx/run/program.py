@@ -147,8 +147,8 @@ class Split:
 
   def timings(self) -> dict[str, float]:
     """As `Program`."""
-    weights = {'time/weights_seconds': self._pieces.seconds} if self._pieces.is_away else {}
-    return weights if self._host is None else {**weights, **self._host.timings}
+    parts = {f'time/{name}_seconds': seconds for name, seconds in self._pieces.seconds.items()}
+    return parts if self._host is None else {**parts, **self._host.timings}
 
   def close(self) -> None:
     """As `Program`."""
