@@ -10,6 +10,13 @@ samples. Workload W: exactly 64 new tokens in every sample. Workload R: lengths 
 take, drawn from a log-normal distribution (mean 24, at most 128). The reward is a random number and costs
 nothing on any side. Each side runs in a process of its own, which waits while the others work. A side whose
 interpreter is not given is left out.
+
+Workload G is for a GPU, beside TRL: a decoder of 0.39 G parameters (24 layers, width 896, 32,000 tokens,
+float32 weights, bfloat16 computation), 32 prompts of 128 tokens x 16 samples of exactly 256 new tokens, the
+gradient in 16 parts.
+
+    XLA_PYTHON_CLIENT_PREALLOCATE=false \\
+      python -m rlx.experiments.benchmarks.grpo_step --trl_python=trl/bin/python --workloads=G
 """
 
 import argparse
@@ -22,20 +29,31 @@ import tempfile
 import numpy as np
 
 HERE = Path(__file__).parent
-PROMPTS, SAMPLES, PROMPT_TOKENS, VOCAB = 16, 8, 32, 512
-MAX_NEW = {'W': 64, 'R': 128}
-SLOTS = {'W': 0, 'R': 32}
-PACKED = {  # of rlx: two samples of W and their prompt fill a row; the parts that are kept are those in use
-    'W': {'columns': 160, 'rows': 16, 'kept': 4}, 'R': {'columns': 192, 'rows': 8, 'kept': 3},
+VOCAB = 512
+SMALL = {
+    'prompts': 16, 'samples': 8, 'prompt_tokens': 32, 'parts': 1, 'context': 256, 'dtype': 'float32',
+    'chunk_tokens': 2048,
+}
+# `packed` and `slots` are of rlx: two samples of W and their prompt fill a row; the parts that are kept are
+# those in use.
+WORKLOADS = {
+    'W': {**SMALL, 'max_new': 64, 'slots': 0, 'packed': {'columns': 160, 'rows': 16, 'kept': 4}},
+    'R': {**SMALL, 'max_new': 128, 'slots': 32, 'packed': {'columns': 192, 'rows': 8, 'kept': 3}},
+    'G': {
+        'prompts': 32, 'samples': 16, 'prompt_tokens': 128, 'parts': 16, 'context': 512, 'dtype': 'bfloat16',
+        'chunk_tokens': 8192, 'max_new': 256, 'slots': 0, 'packed': {'columns': 2176, 'rows': 4, 'kept': 0},
+    },
 }
 
 
 def lengths(workload: str) -> list[int]:
-  """New tokens of each of the 128 samples."""
-  if workload == 'W':
-    return [64] * (PROMPTS * SAMPLES)
+  """New tokens of each sample."""
+  job = WORKLOADS[workload]
+  number = job['prompts'] * job['samples']
+  if workload != 'R':
+    return [job['max_new']] * number
   sigma = 0.8
-  draws = np.random.default_rng(0).lognormal(np.log(24) - sigma**2 / 2, sigma, PROMPTS * SAMPLES)
+  draws = np.random.default_rng(0).lognormal(np.log(24) - sigma**2 / 2, sigma, number)
   return np.clip(np.round(draws), 1, 128).astype(int).tolist()
 
 
@@ -44,9 +62,9 @@ def main() -> None:
   others = {'trl': arguments.trl_python, 'tunix': arguments.tunix_python}
   if not any(others.values()):
     raise SystemExit('nothing to compare with: give --trl_python or --tunix_python')
-  with tempfile.TemporaryDirectory() as folder:
-    write_model(Path(folder))
-    for workload in arguments.workloads:
+  for workload in arguments.workloads:
+    with tempfile.TemporaryDirectory() as folder:
+      write_large_model(Path(folder)) if workload == 'G' else write_model(Path(folder))
       write_job(Path(folder), workload, sampler=arguments.sampler, whole_step=True)
       sides = {'rlx': [sys.executable, '-m', 'rlx.experiments.benchmarks.rlx_side', folder]}
       sides |= {
@@ -58,10 +76,8 @@ def main() -> None:
 def write_job(folder: Path, workload: str, *, sampler: str, whole_step: bool) -> dict:
   """Writes and returns what every side of a comparison has to know; the model is to lie in `folder/model`."""
   job = {
-      'lengths': lengths(workload), 'max_new': MAX_NEW[workload], 'slots': SLOTS[workload],
-      'packed': PACKED[workload],
-      'model': f'{folder}/model', 'prompts': PROMPTS, 'samples': SAMPLES, 'prompt_tokens': PROMPT_TOKENS,
-      'sampler': sampler, 'whole_step': whole_step,
+      **WORKLOADS[workload], 'lengths': lengths(workload), 'model': f'{folder}/model', 'sampler': sampler,
+      'whole_step': whole_step,
   }
   (folder / 'job.json').write_text(json.dumps(job))
   return job
@@ -111,11 +127,23 @@ def write_model(folder: Path) -> None:
   )
 
 
+def write_large_model(folder: Path) -> None:
+  """That of G; its tokenizer is learnt from words that are drawn."""
+  from rlx.experiments.init_model import init_model
+
+  text, letters = folder / 'text.txt', np.random.default_rng(0).integers(97, 123, (80_000, 7), np.uint8)
+  text.write_text(' '.join(bytes(word).decode() for word in letters for _ in range(3)))
+  init_model(
+      [text], folder / 'model', family='qwen2', vocab_size=32_000, layers=24, width=896, heads=14, kv_heads=2,
+      mlp_size=4864, context_length=512, chat_template='none', seed=0, dtype='float32',
+  )
+
+
 def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(description='GRPO steps of rlx, TRL and tunix in turn.')
   parser.add_argument('--trl_python', default='', help='the interpreter of an environment with TRL')
   parser.add_argument('--tunix_python', default='', help='the interpreter of one with tunix')
-  parser.add_argument('--workloads', default='WR', help='of W and R')
+  parser.add_argument('--workloads', default='WR', help='of W, R and G')
   parser.add_argument('--sampler', default='gumbel', choices=['gumbel', 'inverse_cdf'], help='of rlx')
   parser.add_argument('--rounds', type=int, default=5)
   return parser

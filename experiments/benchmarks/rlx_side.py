@@ -26,8 +26,8 @@ from rlx.types import State
 def main(folder: str) -> None:
   job = json.loads((Path(folder) / 'job.json').read_text())
   shape = hf.shape_of(
-      directory=job['model'], context_length=256, dtype='float32', param_dtype='float32', remat=False,
-      attention='auto', decode_attention='auto',
+      directory=job['model'], context_length=job['context'], dtype=job['dtype'], param_dtype='float32',
+      remat=False, attention='auto', decode_attention='auto',
   )
   params = hf.load(job['model'], shape)
   sample, train_step, state = programs(job, LanguageModel(shape), params)
@@ -50,7 +50,8 @@ def programs(job, model: LanguageModel, params):
       eos_ids=(), pad_id=0,
   )
   packing = Packing(share_prompts=True, **job['packed'])
-  policy = Speaker(model=model, decoding=decoding, scoring=Scoring(chunk_tokens=2048, packing=packing))
+  scoring = Scoring(chunk_tokens=job['chunk_tokens'], packing=packing)
+  policy = Speaker(model=model, decoding=decoding, scoring=scoring)
   budgets = jnp.array(job['lengths'], jnp.int32)  # no end token: rows end where they are told to
   shape = (job['prompts'], job['prompt_tokens'])
   prompts = jax.random.randint(jax.random.key(1), shape, 3, model.vocab_size)

@@ -20,6 +20,7 @@ class Forced(LogitsProcessor):
     self.lengths, self.eos_ids, self.prompt_length = torch.tensor(lengths), eos_ids, prompt_length
 
   def __call__(self, input_ids, scores):
+    self.lengths = self.lengths.to(scores.device)
     last = input_ids.shape[1] - self.prompt_length == self.lengths - 1
     scores[:, self.eos_ids] = -torch.inf
     scores[last] = -torch.inf
@@ -34,6 +35,8 @@ class Clock:
     self.cpu, self.wall = self._cpu(), time.monotonic()
 
   def _cpu(self):
+    if torch.cuda.is_available():
+      torch.cuda.synchronize()
     return sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
 
   def read(self, name):
@@ -42,7 +45,7 @@ class Clock:
 
 def check_lengths(completions, eos_ids, lengths):
   """Every row ends where it was told to."""
-  ends = torch.isin(completions, torch.tensor(eos_ids)).int().argmax(dim=1) + 1
+  ends = torch.isin(completions.cpu(), torch.tensor(eos_ids)).int().argmax(dim=1) + 1
   assert ends.tolist() == lengths, 'the lengths were not kept'
 
 

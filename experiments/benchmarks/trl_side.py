@@ -33,7 +33,7 @@ class Turns(TrainerCallback):
 def main(folder):
   job = json.loads((pathlib.Path(folder) / 'job.json').read_text())
   tokenizer = AutoTokenizer.from_pretrained(job['model'])
-  model = AutoModelForCausalLM.from_pretrained(job['model'], dtype=torch.float32)
+  model = AutoModelForCausalLM.from_pretrained(job['model'], dtype=getattr(torch, job['dtype']))
   turns, eos_ids = Turns(), model.generation_config.eos_token_id  # rows end at any of these
   generate = model.generate
 
@@ -49,11 +49,12 @@ def main(folder):
 
   model.generate = timed
   config = GRPOConfig(
-      output_dir=f'{folder}/trl', per_device_train_batch_size=len(job['lengths']),
-      num_generations=job['samples'], max_completion_length=job['max_new'], max_steps=1000,
-      learning_rate=1e-5, lr_scheduler_type='constant', beta=0.0, temperature=1.0, use_cpu=True, bf16=False,
-      fp16=False, report_to=[], save_strategy='no', logging_steps=1000, gradient_checkpointing=False,
-      disable_tqdm=True,
+      output_dir=f'{folder}/trl', per_device_train_batch_size=len(job['lengths']) // job['parts'],
+      gradient_accumulation_steps=job['parts'], num_generations=job['samples'],
+      max_completion_length=job['max_new'], max_steps=1000,
+      learning_rate=1e-5, lr_scheduler_type='constant', beta=0.0, temperature=1.0,
+      use_cpu=not torch.cuda.is_available(), bf16=job['dtype'] == 'bfloat16', fp16=False, report_to=[],
+      save_strategy='no', logging_steps=1000, gradient_checkpointing=False, disable_tqdm=True,
   )
   text = ' '.join(str(i) for i in range(10_000))
   ids = tokenizer(text)['input_ids']
