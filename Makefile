@@ -7,7 +7,7 @@ ELSEWHERE := --ignore=tests/parity --ignore=tests/accelerators
 
 COLABS ?= $(basename $(notdir $(wildcard colabs/*.py)))
 
-.PHONY: demo test test-part test-slow test-claims test-changed test-parity test-faults test-accelerators lint docs colabs
+.PHONY: demo test test-part test-slow test-claims test-changed test-parity test-faults test-accelerators test-gpu lint docs colabs
 
 # One virtual environment for everything, made once and again when the requirements change.
 $(VENV)/installed: setup.cfg pyproject.toml
@@ -61,6 +61,14 @@ $(VENV)/installed-accelerators: $(VENV)/installed
 test-accelerators: $(VENV)/installed-accelerators
 	JAX_PLATFORMS=cpu TPU_SKIP_MDS_QUERY=1 JAX_DISABLE_MOST_OPTIMIZATIONS=0 \
 	  XLA_FLAGS="--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=0" $(BIN)/pytest -m accelerators tests/accelerators
+
+# On an NVIDIA GPU that is here.
+$(VENV)/installed-gpu: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable '.[gpu]'
+	touch $@
+
+test-gpu: $(VENV)/installed-gpu
+	JAX_DISABLE_MOST_OPTIMIZATIONS=0 XLA_PYTHON_CLIENT_PREALLOCATE=false $(BIN)/pytest -m gpu tests/accelerators
 
 # The documents as pages, in site/.
 $(VENV)/installed-docs: $(VENV)/installed

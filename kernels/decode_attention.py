@@ -56,8 +56,8 @@ def decode_attention(
     scale: by which the queries are multiplied, in their dtype.
     softcap: scores become cap * tanh(scores / cap); 0 is off.
     window: in tokens, [] int32 or a number; one not below the context means everything.
-    implementation: 'reference', 'blockwise', 'cudnn', 'tokamax' or 'mosaic'; 'auto' is 'blockwise', as the
-      others have not been measured against it on a GPU.
+    implementation: 'reference', 'blockwise', 'cudnn', 'tokamax' or 'mosaic'; 'auto' is 'blockwise', and on
+      GPUs, where that was measured to be the slowest, 'mosaic' if it can run or else 'reference'.
     prefix: what stands before the cache: column c of the cache is then at position `prefix.lengths` + c.
   Returns:
     [S, N, K, H] in the dtype of the queries; zeros where a query sees nothing.
@@ -98,7 +98,8 @@ def attend(
   """
   _check(query, keys, values, positions)
   reasons = _reasons(query, keys, softcap, window, prefix)
-  name = switch.choose('attend', implementation, {name: reasons[name] for name in _ATTEND})
+  reasons = {name: reason for name, reason in reasons.items() if name in _ATTEND}
+  name = switch.choose('attend', implementation, reasons)
   return _ATTEND[name](_scaled(query, scale), stretches(keys, values, positions, window, prefix), softcap)
 
 
@@ -220,13 +221,15 @@ def _reasons(query, keys, softcap, window, prefix):
   runs = lambda: ''
   capped = f'it has no softcap ({softcap})' if softcap else ''
   plain = functools.partial(_no_plain_past, query.shape[1], keys.shape[1], window, prefix)
-  return {
+  ways = {
       'blockwise': runs,
+      'mosaic': lambda: switch.no_hopper() or switch.cut_by_the_compiler() or _no_mosaic(query, keys, prefix),
+      'reference': runs,
       'cudnn': lambda: switch.no_cudnn(query) or capped or plain(),
       'tokamax': lambda: switch.no_package('tokamax') or plain(),
-      'mosaic': lambda: switch.no_hopper() or _no_mosaic(query, keys, prefix),
-      'reference': runs,
   }
+  first = ('mosaic', 'reference') if switch.device().platform == 'gpu' else ()
+  return {name: ways[name] for name in dict.fromkeys((*first, *ways))}
 
 
 def _no_plain_past(num_queries, num_columns, window, prefix) -> str:

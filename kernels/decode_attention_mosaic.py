@@ -90,7 +90,9 @@ def _attend_stretch(query, queries, share, softcap, splits, interpret, part):
       compiler_params=plgpu.CompilerParams(),
       interpret=interpret,
   )
-  return kernel(query, part.keys, part.values, rows, begin, end, fill(part.first), fill(part.last))
+  # By head: as a GPU's decoding loop keeps them, so that nothing is moved.
+  keys, values = (jnp.swapaxes(x, 1, 2) for x in (part.keys, part.values))
+  return kernel(query, keys, values, rows, begin, end, fill(part.first), fill(part.last))
 
 
 def _tiled(shape, *, dtype):
@@ -101,7 +103,8 @@ def _tiled(shape, *, dtype):
 
 def _loaded(ref, layout):
   """All of a reference; jax asked for an index before 0.12, and takes none since."""
-  index = [...] if 'idx' in inspect.signature(plgpu.load).parameters else []
+  asked = inspect.signature(plgpu.load).parameters.get('idx')
+  index = [...] if asked is not None and asked.default is asked.empty else []
   return plgpu.load(ref, *index, layout=layout, optimized=False)
 
 
@@ -132,7 +135,7 @@ def _body(
     return (first_block + split * per_split + step) * BLOCK
 
   def fetch(step):
-    slot, block = lax.rem(step, _STAGES), (source, pl.ds(column(step), BLOCK), head)
+    slot, block = lax.rem(step, _STAGES), (source, head, pl.ds(column(step), BLOCK))
     plgpu.copy_gmem_to_smem(keys.at[block], key_tiles.at[slot], keys_ready.at[slot])
     plgpu.copy_gmem_to_smem(values.at[block], value_tiles.at[slot], values_ready.at[slot])
 

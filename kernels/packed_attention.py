@@ -6,7 +6,7 @@ such segments, and padding, whose start is beyond itself, sees nothing.
 
 `blockwise` never holds the scores of more than a block of queries and a block of keys, forward or backward,
 and passes over pairs of blocks that do not see each other. `splash` is JAX's own kernel for TPUs, where they
-never leave the chip. `packed_attention_reference.py` says the same with a mask.
+never leave the chip, and `triton` ours for GPUs. `packed_attention_reference.py` says the same with a mask.
 """
 
 import functools
@@ -55,8 +55,8 @@ def packed_attention(
     softcap: scores become cap * tanh(scores / cap); 0 is off.
     window: in tokens, [] int32 or a number; one not below the context means everything.
     positions: [B, T] int32, where each token stands in its sequence.
-    implementation: 'reference', 'blockwise', 'cudnn', 'tokamax' or 'splash'; 'auto' is 'blockwise', as the
-      last three have not been measured against it on their devices.
+    implementation: 'reference', 'blockwise', 'triton', 'cudnn', 'tokamax' or 'splash'; 'auto' is 'triton'
+      where that can run, as it was measured to be the fastest there, and 'blockwise' elsewhere.
   Returns:
     [B, T, K, H] in the dtype of the queries; zeros where a query sees nothing. Differentiable in query, keys
     and values.
@@ -82,6 +82,10 @@ def packed_attention(
     from rlx.kernels.packed_attention_splash import attend_packed_splash  # Pallas is not imported in vain
 
     return attend_packed_splash(query, keys, values, sight, softcap=softcap)
+  if name == 'triton':
+    from rlx.kernels.packed_attention_triton import attend_packed_triton
+
+    return attend_packed_triton(query, keys, values, sight, window, softcap=softcap)
   block = BLOCK[switch.device().platform]
   return attend_packed_blockwise(query, keys, values, sight, window, softcap=softcap, block=block)
 
@@ -94,12 +98,24 @@ def _reasons(query, softcap, window, shared_ends):
   traced = isinstance(window, jax.core.Tracer)
   near = 'a window hides columns from it' if traced or window < query.shape[1] else ''
   return {
+      'triton': lambda: switch.no_gpu((8, 0)) or _no_triton(query),
       'blockwise': lambda: '',
       'cudnn': lambda: switch.no_cudnn(query) or capped or odd,
       'tokamax': lambda: switch.no_package('tokamax'),
       'splash': lambda: switch.no_tpu() or shared or near,
       'reference': lambda: '',
   }
+
+
+def _no_triton(query) -> str:
+  if reason := switch.no_module('jax.experimental.pallas.triton'):  # it is deprecated since jax 0.11
+    return reason
+  from rlx.kernels.packed_attention_triton import LARGEST_HEAD
+
+  if query.dtype not in (jnp.bfloat16, jnp.float16):
+    return f'{query.dtype} queries; it multiplies bfloat16 or float16'
+  size = query.shape[-1]
+  return f'head size {size} is above {LARGEST_HEAD}' if size > LARGEST_HEAD else ''
 
 
 def _fused(name, query, keys, values, mask, scale, softcap):

@@ -1,16 +1,13 @@
 """`packed_attention` by the kernel for TPUs that comes with JAX: scores of long rows never leave the chip."""
 
-import math
-
 import jax
 from jax.experimental.pallas.ops.tpu import splash_attention as splash
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec
 
+from rlx.kernels.mesh_blocks import over_rows_and_heads
 from rlx.kernels.packed_attention_reference import Sight
 
 _LANES = 128  # columns of a TPU's tile
-_OF_HEADS = 'tensor'  # the mesh axis that splits heads; all others split rows
 
 
 def attend_packed_splash(
@@ -48,29 +45,6 @@ def attend_packed_splash(
     out = jax.vmap(lambda *x, own: kernel(*x, segment_ids=splash.SegmentIds(own, own)))(*heads, own=starts)
     return jnp.swapaxes(out, 1, 2)[:, :length]
 
-  out = _over_heads(attend, (query, keys, values), sight.own_starts)
+  out = over_rows_and_heads(attend, (query, keys, values), sight.own_starts)
   nothing = sight.own_starts > sight.columns  # such a query sees others that see nothing, there
   return jnp.where(nothing[..., None, None], 0, out)
-
-
-def _over_heads(function, heads, rows):
-  """`function(*heads, rows)`, in which each device computes its own rows and heads: the compiler cannot cut a
-  kernel. Where a mesh does not divide the rows, or the heads of any of them, each device computes all.
-
-  Args:
-    function: from arrays with fewer rows and heads to one like the first.
-    heads: arrays [B, T, heads, H].
-    rows: [B, T].
-  """
-  mesh = jax.sharding.get_abstract_mesh()
-  free = [] if mesh.empty else [axis for axis in mesh.axis_names if axis not in mesh.manual_axes]
-  if not free:
-    return function(*heads, rows)
-  over = tuple(axis for axis in free if axis != _OF_HEADS)
-  over = over if rows.shape[0] % math.prod(mesh.shape[axis] for axis in over) == 0 else None
-  divided = _OF_HEADS in free and all(x.shape[2] % mesh.shape[_OF_HEADS] == 0 for x in heads)
-  of_heads = PartitionSpec(over, None, _OF_HEADS if divided else None)
-  return jax.shard_map(
-      function, in_specs=(of_heads,) * len(heads) + (PartitionSpec(over),), out_specs=of_heads,
-      axis_names=set(free), check_vma=False,
-  )(*heads, rows)

@@ -53,6 +53,11 @@ def no_package(name: str) -> str:
   return '' if importlib.util.find_spec(name) else f'the package {name} is not installed'
 
 
+def no_module(name: str) -> str:
+  """Why a module of jax cannot be used, or ''."""
+  return '' if importlib.util.find_spec(name) else f'this jax has no {name}'
+
+
 class Device(NamedTuple):
   """What a program is compiled for."""
 
@@ -96,6 +101,14 @@ def no_hopper() -> str:
   if not reason and not no_gpu((10, 0)):
     return f'it is written for Hopper GPUs (9.x); this is {device().kind}'
   return reason
+
+
+def cut_by_the_compiler() -> str:
+  """Why a kernel would be computed by several devices alike, or ''. The compiler cannot cut one."""
+  mesh = jax.sharding.get_abstract_mesh()
+  axes = [] if mesh.empty else [axis for axis in mesh.axis_names if axis not in mesh.manual_axes]
+  split = [axis for axis in axes if mesh.shape[axis] > 1]
+  return f'the mesh has {" and ".join(split)}, over which a kernel cannot be cut' if split else ''
 
 
 def no_cudnn(query: jax.Array) -> str:

@@ -193,8 +193,14 @@ def _read_parts(read, outputs, layout, num_rows, *, begin):
   if begin == layout.tokens.shape[0] // num_rows:
     return outputs
   step = lambda index, outputs: _put(outputs, read(index), index * num_rows)
-  with loops.times(layout.tokens.shape[0] // num_rows - begin):
+  with loops.times(max(_parts_of_long_rows(layout, num_rows) - begin, 1)):
     return jax.lax.fori_loop(begin, _num_parts(layout, num_rows), step, outputs)
+
+
+def _parts_of_long_rows(layout, num_rows) -> int:
+  """How many parts there are where every row is as long as may be, shares nothing, and leaves no room."""
+  num_packed, columns = layout.tokens.shape
+  return min(-(-layout.cells.size // (columns * num_rows)), num_packed // num_rows)
 
 
 def _put(whole, part, index):
@@ -277,8 +283,8 @@ def _backward(function, num_rows, num_kept, residuals, cotangents):
     with loops.times(num_kept):
       keeping = functools.partial(step, kept=kept)
       total = jax.lax.fori_loop(0, jnp.minimum(num_kept, num_parts), keeping, total)
-  if num_anew := layout.tokens.shape[0] // num_rows - num_kept:
-    with loops.times(num_anew):
+  if layout.tokens.shape[0] // num_rows > num_kept:
+    with loops.times(max(_parts_of_long_rows(layout, num_rows) - num_kept, 1)):
       total = jax.lax.fori_loop(num_kept, num_parts, step, total)
   total, (leaves, structure) = iter(total), jax.tree.flatten(params)
   grads = [

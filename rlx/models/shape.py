@@ -58,8 +58,8 @@ class TransformerConfig:
     remat: recompute each block in the backward pass instead of keeping its activations; of what enters a
       block each device of `tensor` keeps its columns.
     attention: how attention within rows is computed: 'reference' (all scores at once), 'blockwise', 'cudnn',
-      'tokamax', 'splash' or 'auto' (`kernels/packed_attention.py`).
-    decode_attention: how that of the newest tokens is: the same, or 'mosaic' in place of 'splash'
+      'tokamax', 'triton', 'splash' or 'auto' (`kernels/packed_attention.py`).
+    decode_attention: how that of the newest tokens is: the same, or 'mosaic' in place of the last two
       (`kernels/decode_attention.py`).
       'auto' is 'reference' where samples of a prompt share its keys: these are then read once a group.
   """
@@ -114,7 +114,7 @@ class TransformerConfig:
         'positions': ('rope', 'learned'),
         'activation': _ACTIVATIONS,
         'rope_scaling': rope.SCALINGS,
-        'attention': (*_KERNELS, 'splash'),
+        'attention': (*_KERNELS, 'triton', 'splash'),
         'decode_attention': (*_KERNELS, 'mosaic'),
     }
     for field, allowed in choices.items():

@@ -362,9 +362,9 @@ def for_decoding(params: Params, config: TransformerConfig, *, unstacked: bool) 
 def unstack(kv: KV) -> KVByHead:
   """Keys and values of each layer by themselves: tuples of [1, rows, kv heads, columns, head size].
 
-  With a few columns more, that nobody sees, up to a number for which products need no padding.
+  With a few columns more, that nobody sees, up to a number that products and kernels can cut into blocks.
   """
-  more = ((0, 0), (0, 0), (0, 0), (0, -kv.columns % 8), (0, 0))
+  more = ((0, 0), (0, 0), (0, 0), (0, -kv.columns % 64), (0, 0))
   by_head = (jnp.pad(jnp.swapaxes(x, 2, 3), more) for x in kv)
   return KVByHead(*(tuple(x[i : i + 1] for i in range(x.shape[0])) for x in by_head))
 

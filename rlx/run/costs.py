@@ -359,7 +359,9 @@ def _summed_by_convolution(x: Instruction, kernel: tuple[int, ...]) -> float:
 
 
 def _custom_flops(x: Instruction, table: Mapping[str, Instruction]) -> float:
-  """Of a library's matrix product; other calls count nothing."""
+  """Of a kernel as its name says (`loops.products`), of a library's matrix product; others count nothing."""
+  if said := re.search(rf'\b{loops.PRODUCTS}(\d+)', x.op_name):
+    return float(said[1])
   if not re.search(r'custom_call_target="[^"]*(gemm|matmul|dot)', x.rest, re.IGNORECASE):
     return 0.0
   left, right = (table[name].shapes[0][1] for name in x.operands[:2])

@@ -131,9 +131,10 @@ def test_decode_attention_compiles_where_it_says_it_runs(place, name):
     ('place', 'name'),
     [
         ('v5e:2x2', 'reference'), ('v5e:2x2', 'blockwise'), ('h200:4', 'reference'), ('h200:4', 'blockwise'),
-        ('h200:4', 'cudnn'),
+        ('h200:4', 'cudnn'), ('h200:4', 'triton'),
     ],
 )
+@pytest.mark.filterwarnings('ignore:The Pallas Triton backend')
 def test_packed_attention_compiles_with_its_gradient(place, name):
   query, keys, values, places = queries(tokens=512)
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlx import sharding
 from rlx.kernels import decode_attention as module
 from rlx.kernels import decode_attention_mosaic, switch
 from rlx.kernels.decode_attention import Prefix, attend, attend_blockwise, decode_attention, merge, stretches
@@ -370,6 +371,33 @@ def on_a_gpu(monkeypatch):
   monkeypatch.setattr(switch, 'no_gpu', lambda capability: '')
   monkeypatch.setattr(switch, 'no_hopper', lambda: '')
   return asked
+
+
+@pytest.mark.parametrize(
+    ('changes', 'chosen'),
+    [({}, 'mosaic'), ({'columns': 100}, 'reference'), ({'dtype': jnp.float32}, 'reference')],
+    ids=['', 'columns', 'float32'],
+)
+def test_auto_is_the_fastest_of_a_gpu(on_a_gpu, monkeypatch, changes, chosen):
+  monkeypatch.setattr(switch, 'device', lambda: switch.Device('gpu', 'NVIDIA H200', (9, 0)))
+  asked = []
+
+  def note(name, query, parts, softcap):
+    asked.append(name)
+    return attend_reference(query, parts, softcap=softcap)
+
+  monkeypatch.setattr(module, '_ATTEND', {name: functools.partial(note, name) for name in module._ATTEND})
+  args = arguments(**{'columns': 128, 'size': 64, 'dtype': jnp.bfloat16, **changes})
+  for attends in (decode_attention, attend):
+    attends(*args, **OPTIONS, implementation='auto')
+  assert asked == [chosen] * 2
+
+
+def test_what_a_mesh_would_have_to_cut_is_refused(on_a_gpu):
+  args = arguments(columns=128, size=64, dtype=jnp.bfloat16)
+  mesh = sharding.make_mesh(data=1, fsdp=1, tensor=2)
+  with jax.set_mesh(mesh), pytest.raises(ValueError, match='the mesh has tensor'):
+    decode_attention(*args, **OPTIONS, implementation='mosaic')
 
 
 @pytest.mark.parametrize('implementation', ['cudnn', 'tokamax'])

@@ -12,10 +12,11 @@ import pytest
 
 from rlx import sharding
 from rlx.kernels import packed_attention as module
-from rlx.kernels import switch
+from rlx.kernels import packed_attention_triton, switch
 from rlx.kernels.packed_attention import attend_packed_blockwise, packed_attention
 from rlx.kernels.packed_attention_reference import Sight, attend_packed_reference
 from rlx.kernels.packed_attention_splash import attend_packed_splash
+from rlx.kernels.packed_attention_triton import attend_packed_triton, visible
 from tests.cases import cases
 
 EVERYTHING = 10**6
@@ -117,6 +118,40 @@ def test_blockwise_is_the_reference(name):
   assert_same(ours, theirs, tolerance)
 
 
+TRITON = ('shared', 'own_heads_softcap', 'one_kv_head_window', 'a_row_of_padding', 'bfloat16')
+
+
+@pytest.mark.parametrize('name', cases(TRITON, at_once=('one_kv_head_window',)))
+def test_triton_is_the_reference_when_interpreted(name):
+  changes, length, rows, _, window, softcap = CASES[name]
+  args, own = vectors(length, **changes), sight(length, *rows)
+  ours, theirs = (
+      with_gradient(functools.partial(way, softcap=softcap), args, own, window)
+      for way in (functools.partial(attend_packed_triton, interpret=True), attend_packed_reference)
+  )
+  assert all(x.dtype == args[0].dtype for x in jax.tree.leaves(ours))
+  assert_same(ours, theirs, 2e-2 if args[0].dtype == jnp.bfloat16 else 1e-5)
+
+
+@pytest.mark.slow
+def test_triton_in_several_blocks_and_heads_that_are_no_power_of_two():
+  rows = [(40, (130, 60, 7)), (30, (50,))], [(300, ())]
+  args = vectors(330, size=24)
+  for own in (sight(330, *rows), unshared(sight(330, [(200, ()), (100, ())], []))):
+    ways = (functools.partial(attend_packed_triton, interpret=True), attend_packed_reference)
+    ours, theirs = (with_gradient(functools.partial(way, softcap=0.0), args, own, EVERYTHING) for way in ways)
+    assert_same(ours, theirs, 1e-5)
+
+
+def test_blocks_that_are_listed_hold_all_that_is_seen_and_leave_out_what_is_not():
+  own = sight(192, [(20, (60, 60, 40))], [(50, ()), (90, (30,))])
+  mask = np.asarray(own.sees(own.columns, own.positions, EVERYTHING))
+  seen = mask.reshape(2, 12, 16, 24, 8).any(axis=(2, 4))
+  listed = np.asarray(visible(own, 16, 8))
+  assert listed[seen].all()
+  assert listed.sum() <= seen.sum() + 4
+
+
 SPLASH = {
     'plain': ({}, 37, (ALONE, [(30, ())]), 0.0),
     'softcap_two_blocks': ({'kv_heads': 1}, 260, ([(200, ()), (40, ())], [(259, ())]), 1.5),
@@ -144,14 +179,16 @@ def test_it_is_the_same_when_it_is_known_that_nothing_is_shared(way):
 
 
 @pytest.mark.slow
-def test_on_a_mesh_devices_have_their_own_heads_and_rows():
+@pytest.mark.parametrize('name', ['splash', 'triton'])
+def test_on_a_mesh_devices_have_their_own_heads_and_rows(name):
   """As the compiler cannot cut a kernel; what does not divide is computed by all."""
   args, own = vectors(20, heads=8, kv_heads=4, size=128), unshared(sight(20, ALONE[:1], [(9, ())]))
-  attend = functools.partial(attend_packed_splash, softcap=0.0, interpret=True)
-  alone = with_gradient(attend, args, own)
+  kernel, window = (attend_packed_splash, ()) if name == 'splash' else (attend_packed_triton, (EVERYTHING,))
+  attend = functools.partial(kernel, softcap=0.0, interpret=True)
+  alone = with_gradient(attend, args, own, *window)
   for sizes in ({'data': 2, 'fsdp': 1, 'tensor': 4}, {'data': 4, 'fsdp': 1, 'tensor': 2}):
     with jax.set_mesh(sharding.make_mesh(**sizes)):
-      assert_same(with_gradient(attend, args, own), alone, 1e-5)
+      assert_same(with_gradient(attend, args, own, *window), alone, 1e-5)
 
 
 @pytest.mark.parametrize('implementation', ['reference', 'blockwise'])
@@ -246,9 +283,10 @@ def test_room():
 # --- what cannot run --------------------------------------------------------------------------------------
 
 
-def run(implementation, length=12, dtype=jnp.bfloat16, **changes):
+def run(implementation, length=12, dtype=jnp.bfloat16, size=8, **changes):
   options = {**fields(sight(length, [(3, (4, 2))])), **OPTIONS, **changes, 'implementation': implementation}
-  return jax.jit(functools.partial(packed_attention, **options))(*vectors(length, rows=1, dtype=dtype))
+  args = vectors(length, rows=1, dtype=dtype, size=size)
+  return jax.jit(functools.partial(packed_attention, **options))(*args)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +303,34 @@ def test_what_is_not_here_is_refused(implementation, reason):
 
 def test_auto_is_blockwise():
   np.testing.assert_array_equal(run('auto'), run('blockwise'))
+
+
+@pytest.mark.parametrize(
+    ('changes', 'chosen'),
+    [({}, 'triton'), ({'dtype': jnp.float32}, 'blockwise'), ({'size': 264}, 'blockwise')],
+    ids=['', 'float32', 'large heads'],
+)
+def test_auto_is_triton_where_it_runs_on_a_gpu(monkeypatch, changes, chosen):
+  monkeypatch.setattr(switch, 'no_gpu', lambda capability: '')
+  asked, blockwise = [], module.attend_packed_blockwise
+
+  def note(name, attend, *args, **how):
+    asked.append(name)
+    return attend(*args, **how)
+
+  interpreted = functools.partial(note, 'triton', attend_packed_triton, interpret=True)
+  monkeypatch.setattr(packed_attention_triton, 'attend_packed_triton', interpreted)
+  monkeypatch.setattr(module, 'attend_packed_blockwise', functools.partial(note, 'blockwise', blockwise))
+  changes = {'dtype': jnp.bfloat16, 'length': 12, **changes}
+  assert_same(run('auto', **changes), run('reference', **changes), 2e-2)
+  assert asked == [chosen]
+
+
+def test_a_jax_without_triton_is_told(monkeypatch):
+  monkeypatch.setattr(switch, 'no_gpu', lambda capability: '')
+  monkeypatch.setattr(switch, 'no_module', lambda name: f'this jax has no {name}')
+  with pytest.raises(ValueError, match='this jax has no jax.experimental.pallas.triton'):
+    run('triton', dtype=jnp.bfloat16)
 
 
 @pytest.mark.parametrize('implementation', ['cudnn', 'tokamax'])
