@@ -31,8 +31,9 @@ _ON_CHIP = 'S(1)'  # in a layout: memory of the compute unit, not the device's
 _FREE = (
     'parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'while', 'conditional', 'call',
     'after-all', 'partition-id', 'replica-id', 'opt-barrier', 'iota', 'custom-call-done', 'async-start',
-    'async-done', 'async-update', 'copy-done', 'slice-done', 'dynamic-slice-done',
+    'async-done', 'async-update', 'copy-done', 'slice-done', 'dynamic-slice-done', 'fusion-done',
 )
+_FUSED = ('fusion', 'fusion-start')  # GPUs start some fusions and wait for them later
 _HEAD = re.compile(r'^\s*(?:ROOT )?%?([\w.\-]+) = (.*)$')
 _OPCODE = re.compile(r'^([\w\-]+)\(')
 _COMPUTATION = re.compile(r'^(ENTRY )?%?([\w.\-]+) (?:\(.*\) -> .*)?\{$')
@@ -174,7 +175,7 @@ def read(text: str, *, trips: Callable[[str], float] = as_often_as_it_says) -> C
       elif x.opcode == 'custom-call':
         flops += _custom_flops(x, table)
       elif x.opcode not in ('reduce', 'reduce-window', 'scatter', 'sort', 'map', 'select-and-scatter'):
-        fused = in_fusion or x.opcode == 'fusion'
+        fused = in_fusion or x.opcode in _FUSED
         flops += sum(visit(called, times, fused) for called in _CALLED.findall(x.rest))
     return flops
 
@@ -195,10 +196,10 @@ def _moved(x: Instruction, table: Mapping[str, Instruction], computations) -> fl
     return 3 * given(x.operands[-1])
   if x.opcode == 'custom-call' and len(x.shapes) > 1 and 'tpu_custom_call' not in x.rest:
     return _size(x.shapes[0]) + sum(map(given, x.operands))  # beside its result it gives room to work in
-  if x.opcode != 'fusion':
+  if x.opcode not in _FUSED:
     return x.num_bytes + sum(map(given, x.operands))
   inside = computations[_attribute(x, 'calls')]
-  total = _written(inside, x)
+  total = _written(inside)
   for parameter, operand in zip(_parameters(inside), x.operands, strict=True):
     total += min(given(operand), _read_of(parameter, inside, computations))
   return total
@@ -245,17 +246,23 @@ def _count(x: Instruction) -> int:
   return sum(math.prod(sizes) for _, sizes in x.shapes)
 
 
-def _written(inside: list[Instruction], fusion: Instruction) -> float:
+def _written(inside: list[Instruction]) -> float:
   """Bytes that a fusion writes: what it gives, or the part of it that is updated in place."""
   table = {x.name: x for x in inside}
-  root = inside[-1]
-  while root.opcode in ('bitcast', 'convert', 'copy') and root.operands and root.operands[0] in table:
-    root = table[root.operands[0]]
-  if root.opcode == 'dynamic-update-slice':
-    return table[root.operands[1]].num_bytes
-  if root.opcode == 'scatter':
-    return table[root.operands[-1]].num_bytes
-  return fusion.num_bytes
+
+  def written(given: Instruction) -> float:
+    root = given
+    while root.opcode in ('bitcast', 'convert', 'copy') and root.operands and root.operands[0] in table:
+      root = table[root.operands[0]]
+    if root.opcode == 'tuple':
+      return sum(written(table[name]) for name in root.operands)
+    if root.opcode == 'dynamic-update-slice':
+      return table[root.operands[1]].num_bytes
+    if root.opcode == 'scatter':
+      return table[root.operands[-1]].num_bytes
+    return given.num_bytes
+
+  return written(inside[-1])
 
 
 def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:

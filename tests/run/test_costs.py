@@ -65,6 +65,64 @@ ENTRY %main (x: f32[4,8]) -> f32[4,4] {
   assert found.num_bytes == 4 * ((32 + 32) + 32 + (32 + 32 + 16))  # kernel, what gives nothing, product
 
 
+WRITES = """HloModule jit_f
+
+%fused (stack: f32[24,8,16], row: f32[8,16], at: s32[]) -> (f32[24,8,16], s8[64]) {
+  %stack = f32[24,8,16]{2,1,0} parameter(0)
+  %row = f32[8,16]{1,0} parameter(1)
+  %at = s32[] parameter(2)
+  %zero = s32[] constant(0)
+  %rows = f32[1,8,16]{2,1,0} bitcast(%row)
+  %updated = f32[24,8,16]{2,1,0} dynamic-update-slice(%stack, %rows, %at, %zero, %zero)
+  %room = s8[64]{0} custom-call(), custom_call_target="nothing"
+  ROOT %both = (f32[24,8,16]{2,1,0}, s8[64]{0}) tuple(%updated, %room)
+}
+
+%started (stack: f32[24,8,16], row: f32[8,16], at: s32[]) -> f32[24,8,16] {
+  %stack.1 = f32[24,8,16]{2,1,0} parameter(0)
+  %row.1 = f32[8,16]{1,0} parameter(1)
+  %at.1 = s32[] parameter(2)
+  %zero.1 = s32[] constant(0)
+  %rows.1 = f32[1,8,16]{2,1,0} bitcast(%row.1)
+  ROOT %updated.1 = f32[24,8,16]{2,1,0} dynamic-update-slice(%stack.1, %rows.1, %at.1, %zero.1, %zero.1)
+}
+
+ENTRY %main (stack: f32[24,8,16], row: f32[8,16], at: s32[]) -> f32[24,8,16] {
+  %stack.2 = f32[24,8,16]{2,1,0} parameter(0)
+  %row.2 = f32[8,16]{1,0} parameter(1)
+  %at.2 = s32[] parameter(2)
+  WRITE
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ('write', 'more'),
+    [
+        ('ROOT %w = (f32[24,8,16], s8[64]) fusion(%stack.2, %row.2, %at.2), kind=kCustom, calls=%fused', 64),
+        (
+            '%s = ((f32[24,8,16], f32[8,16], s32[]), f32[24,8,16], s32[]) '
+            'fusion-start(%stack.2, %row.2, %at.2), '
+            'kind=kLoop, calls=%started\n  ROOT %w = f32[24,8,16] fusion-done(%s)',
+            0,
+        ),
+    ],
+    ids=['beside others', 'started'],
+)
+def test_a_part_that_is_written_in_place_counts_as_a_part(write, more):
+  """The row is read and written; the stack stays where it is."""
+  assert costs.read(WRITES.replace('WRITE', write)).num_bytes == 2 * 4 * 8 * 16 + 4 + more
+
+
+def test_a_kernel_computes_what_its_name_says():
+  program = """ENTRY %main (x: f32[4]) -> f32[4] {
+  %x = f32[4]{0} parameter(0)
+  ROOT %y = f32[4] custom-call(%x), custom_call_target="k", metadata={op_name="jit(f)/flops_1200/pallas_call"}
+}
+"""
+  assert costs.read(program).flops == 1200
+
+
 def test_of_branches_the_heaviest_counts():
   def branch(x, w):
     return jax.lax.cond(jnp.sum(x) > 0, lambda: x @ w @ w, lambda: x)
