@@ -26,6 +26,7 @@ from rlx.kernels.decode_attention_reference import (
     softcapped,
     stretches,
 )
+from rlx.kernels.mesh_blocks import over_rows_and_heads
 
 BLOCK = 256  # columns that are read at one time
 _MASKED = -1e30
@@ -194,7 +195,14 @@ def _mosaic(query, parts, softcap):
     attend_mosaic,  # a GPU's compiler, which others need not load
   )
 
-  return attend_mosaic(query, parts, softcap=softcap)
+  def attend(query, *arrays):
+    *pasts, rest = arrays
+    pairs = zip(pasts[::2], pasts[1::2], rest, strict=True)
+    own = [part._replace(keys=keys, values=values) for keys, values, part in pairs]
+    return attend_mosaic(query, own, softcap=softcap)
+
+  heads = query, *(x for part in parts for x in (part.keys, part.values))
+  return over_rows_and_heads(attend, heads, [part._replace(keys=None, values=None) for part in parts])
 
 
 _ATTEND = {
@@ -223,7 +231,7 @@ def _reasons(query, keys, softcap, window, prefix):
   plain = functools.partial(_no_plain_past, query.shape[1], keys.shape[1], window, prefix)
   ways = {
       'blockwise': runs,
-      'mosaic': lambda: switch.no_hopper() or switch.cut_by_the_compiler() or _no_mosaic(query, keys, prefix),
+      'mosaic': lambda: switch.no_hopper() or switch.no_own_rows() or _no_mosaic(query, keys, prefix),
       'reference': runs,
       'cudnn': lambda: switch.no_cudnn(query) or capped or plain(),
       'tokamax': lambda: switch.no_package('tokamax') or plain(),

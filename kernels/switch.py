@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 _LOGGER = logging.getLogger('rlx.kernels')
 _logged: set[tuple[str, str]] = set()
+OF_HEADS = 'tensor'  # the mesh axis that splits heads; all others split rows
 # Of GPUs that are not here but compiled for, by a part of their name.
 _CAPABILITIES = {'A100': '8.0', 'H100': '9.0', 'H200': '9.0', 'GH200': '9.0', 'B200': '10.0'}
 
@@ -103,12 +104,12 @@ def no_hopper() -> str:
   return reason
 
 
-def cut_by_the_compiler() -> str:
-  """Why a kernel would be computed by several devices alike, or ''. The compiler cannot cut one."""
+def no_own_rows() -> str:
+  """Why a device does not know which rows are its own, or ''; the compiler cannot cut a kernel."""
   mesh = jax.sharding.get_abstract_mesh()
   axes = [] if mesh.empty else [axis for axis in mesh.axis_names if axis not in mesh.manual_axes]
-  split = [axis for axis in axes if mesh.shape[axis] > 1]
-  return f'the mesh has {" and ".join(split)}, over which a kernel cannot be cut' if split else ''
+  split = [axis for axis in axes if axis != OF_HEADS and mesh.shape[axis] > 1]
+  return f'rows are split over {" and ".join(split)} (not by sharding.over_rows)' if split else ''
 
 
 def no_cudnn(query: jax.Array) -> str:

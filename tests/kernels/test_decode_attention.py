@@ -393,10 +393,24 @@ def test_auto_is_the_fastest_of_a_gpu(on_a_gpu, monkeypatch, changes, chosen):
   assert asked == [chosen] * 2
 
 
-def test_what_a_mesh_would_have_to_cut_is_refused(on_a_gpu):
+def test_on_a_mesh_mosaic_has_the_heads_of_its_device(on_a_gpu, monkeypatch):
+  """The compiler cannot cut a kernel."""
+  shapes = []
+
+  def attend_own(query, parts, *, softcap):
+    shapes.append((query.shape, *(part.keys.shape for part in parts)))
+    return attend_reference(query, parts, softcap=softcap)
+
+  monkeypatch.setattr(decode_attention_mosaic, 'attend_mosaic', attend_own)
   args = arguments(columns=128, size=64, dtype=jnp.bfloat16)
-  mesh = sharding.make_mesh(data=1, fsdp=1, tensor=2)
-  with jax.set_mesh(mesh), pytest.raises(ValueError, match='the mesh has tensor'):
+  prefix = prefix_of(args[1], lengths=[3, 64], rows=[0, 0, 1], columns=64)
+  run = lambda name: jax.jit(functools.partial(attend, **OPTIONS, prefix=prefix, implementation=name))(*args)
+  alone = run('reference')
+  with jax.set_mesh(sharding.make_mesh(data=1, fsdp=1, tensor=2)):
+    assert_same(run('mosaic'), alone, 2e-2)
+  assert shapes == [((3, 1, 2, 64), (2, 64, 1, 64), (3, 128, 1, 64))]
+  mesh = sharding.make_mesh(data=2, fsdp=1, tensor=1)
+  with jax.set_mesh(mesh), pytest.raises(ValueError, match='rows are split over data'):
     decode_attention(*args, **OPTIONS, implementation='mosaic')
 
 
