@@ -12,6 +12,7 @@ from rlx.envs.text import Task
 from rlx.envs.worlds.tables import WordGame, read_rows
 from rlx.errors import ConfigError
 from rlx.evaluation.evaluation import Evaluation
+from rlx.models.league import COUNT, POLICIES, size_of
 from rlx.types import Models, World
 
 EXPLOITABILITY = 'nash_conv'
@@ -41,6 +42,35 @@ def nash_conv(task: Task, speakers: Mapping[str, Speaker]) -> Evaluation:
         EXPLOITABILITY: trees.nash_conv(game.tree, strategy), 'illegal': jnp.mean(1 - strategy.sum(axis=1)),
         **{f'value/{seat}': values[number] for number, seat in enumerate(game.seats)},
     }
+
+  return Evaluation(ask=ask, read=_numbers)
+
+
+def nash_conv_of_league(task: Task, speakers: Mapping[str, Speaker]) -> Evaluation:
+  """`nash_conv` of who draws one of a league's versions before each game, all alike, and keeps to it.
+
+  That is the average which fictitious play takes towards Nash, where no single version need come near it.
+
+  Args:
+    task: as for `nash_conv`; an action is one token.
+    speakers: seat -> the league that plays it (`models.league`), by `names`.
+  Returns:
+    The evaluation.
+  Raises:
+    ConfigError: as `nash_conv`.
+  Source: Heinrich, Lanctot and Silver, 2015, Fictitious self-play in extensive-form games, section 3.
+  """
+  game, strategy_of = _read(task, speakers)
+
+  def ask(models: Models, world: World):
+    del world
+    leagues = {seat: models[seat] for seat in task.seats}
+    first = leagues[task.seats[0]]
+    versions = [{seat: x[POLICIES] for seat, x in leagues.items()}]
+    strategies = jax.vmap(strategy_of)(*versions)
+    there = jnp.arange(size_of(first)) < first[COUNT]
+    mix = trees.mixed(game.tree, strategies, there / there.sum())
+    return {EXPLOITABILITY: trees.nash_conv(game.tree, mix)}
 
   return Evaluation(ask=ask, read=_numbers)
 

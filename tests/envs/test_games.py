@@ -66,6 +66,23 @@ def test_an_illegal_move_is_worth_its_forfeit():
   assert tree.nash_conv(TREE, half) > 1
 
 
+def test_who_draws_a_strategy_and_keeps_to_it_gets_the_mean_of_what_they_get():
+  """Of either seat, against any strategy of the other; the plain mean of tables does not (Kuhn, 1953)."""
+  rng = np.random.default_rng(0)
+  drawn = lambda *sizes: jnp.asarray(rng.dirichlet(np.full(2, 0.3), size=(*sizes, 12)), jnp.float32)
+  strategies, other, weights = drawn(3), drawn(), jnp.array([0.5, 0.3, 0.2])
+  mix = tree.mixed(TREE, strategies, weights)
+  np.testing.assert_allclose(mix.sum(axis=1), 1, rtol=1e-6)
+  for seat in (0, 1):
+    own = (TREE.movers == seat)[:, None]
+    against = lambda table, own=own: tree.values(TREE, jnp.where(own, table, other))
+    expected = weights @ jnp.stack([against(table) for table in strategies])
+    np.testing.assert_allclose(against(mix), expected, atol=1e-6)
+    if seat == 0:  # who moves twice
+      plain = against(jnp.einsum('m,mia->ia', weights, strategies))
+      assert np.abs(plain - expected).max() > 1e-3
+
+
 def oracle(game, state, seat, play, chances):
   """What a state is worth to the seats, one position after the other."""
   if game.ended(state):

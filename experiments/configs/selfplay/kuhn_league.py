@@ -32,6 +32,9 @@ def get_config(arg: str = '') -> ConfigDict:
       draw={'name': 'controllers.league.uniform'},
       memory=1000.0,  # games, after which what was found of a policy that learns counts half
   )
+  config.evals.league = {
+      'name': 'nash.nash_conv_of_league', 'names': {'first': 'past', 'second': 'past'}, 'every': 20,
+  }
   parent = config.algorithm.parent.to_dict()
   parent['kl'] = {'name': 'no_kl'}
   config.algorithm = ConfigDict({

@@ -83,7 +83,7 @@ def average_strategy(tree: Tree, regrets: Regrets) -> jax.Array:
 
 def _gains(tree: Tree, strategy: jax.Array, seat: int) -> tuple[jax.Array, jax.Array]:
   """What each move [I, A] of a seat would gain, as the others make it likely; how likely it is there [I]."""
-  others, own = trees.reaches(tree, strategy, seat), _own_reaches(tree, strategy, seat)
+  others, own = trees.reaches(tree, strategy, seat), trees.own_reaches(tree, strategy, seat)
   gains, reach = jnp.zeros(tree.legal.shape), jnp.zeros(len(tree.movers))
   worth = None
   for depth in reversed(range(len(tree.levels))):
@@ -100,16 +100,3 @@ def _gains(tree: Tree, strategy: jax.Array, seat: int) -> tuple[jax.Array, jax.A
         reach = reach.at[at].max(own[depth], mode='drop')
     worth = here
   return gains, reach
-
-
-def _own_reaches(tree: Tree, strategy: jax.Array, seat: int) -> list[jax.Array]:
-  """For each level [K], how likely a seat makes its positions, if all others and chance want to get there."""
-  reach = jnp.ones(len(tree.levels[0].info))
-  found = [reach]
-  for depth, level in enumerate(tree.levels[:-1]):
-    own = depth % tree.num_seats == seat
-    chances = jnp.where(level.legal, strategy[level.info] if own else 1.0, 0)
-    size = len(tree.levels[depth + 1].info)
-    reach = jnp.zeros(size).at[level.child].max(jnp.where(level.legal, reach[:, None] * chances, 0))
-    found.append(reach)
-  return found

@@ -191,3 +191,44 @@ def reaches(tree: Tree, strategy: jax.Array, seat: int) -> list[jax.Array]:
     reach = jnp.zeros(size).at[level.child].add(jnp.where(level.legal, reach[:, None] * chances, 0))
     found.append(reach)
   return found
+
+
+def own_reaches(tree: Tree, strategy: jax.Array, seat: int) -> list[jax.Array]:
+  """For each level [K], how likely a seat makes its positions, if all others and chance want to get there."""
+  reach = jnp.ones(len(tree.levels[0].info))
+  found = [reach]
+  for depth, level in enumerate(tree.levels[:-1]):
+    own = depth % tree.num_seats == seat
+    chances = jnp.where(level.legal, strategy[level.info] if own else 1.0, 0)
+    size = len(tree.levels[depth + 1].info)
+    reach = jnp.zeros(size).at[level.child].max(jnp.where(level.legal, reach[:, None] * chances, 0))
+    found.append(reach)
+  return found
+
+
+def mixed(tree: Tree, strategies: jax.Array, weights: jax.Array) -> jax.Array:
+  """[I, A]: what a seat does that draws a strategy before each game and keeps to it.
+
+  Each counts at an information set as far as it gets there; where none does, as often as it is drawn.
+
+  Args:
+    tree: of `written_out`.
+    strategies: [M, I, A].
+    weights: [M], how often each is drawn; they sum to 1.
+  Source: Kuhn, 1953, Extensive games and the problem of information (mixed and behaviour strategies).
+  """
+  reach = jax.vmap(lambda strategy: _own_reach_of_sets(tree, strategy))(strategies)
+  drawn = weights[:, None] * reach
+  share = jnp.where(drawn.sum(axis=0) > 0, drawn, weights[:, None])
+  return (share[..., None] * strategies).sum(axis=0) / share.sum(axis=0)[:, None]
+
+
+def _own_reach_of_sets(tree: Tree, strategy: jax.Array) -> jax.Array:
+  """[I]: how likely who moves there gets there, if all others and chance want to."""
+  found = jnp.zeros(len(tree.movers))
+  for seat in range(tree.num_seats):
+    for depth, reach in enumerate(own_reaches(tree, strategy, seat)):
+      if depth % tree.num_seats == seat:
+        info = tree.levels[depth].info
+        found = found.at[jnp.where(info >= 0, info, len(tree.movers))].max(reach, mode='drop')
+  return found
