@@ -143,6 +143,18 @@ def test_triton_in_several_blocks_and_heads_that_are_no_power_of_two():
     assert_same(ours, theirs, 1e-5)
 
 
+@pytest.mark.slow
+def test_triton_of_a_population_is_that_of_each_member():
+  args, own = vectors(20, rows=4), sight(20, SHARED[:1], ALONE[1:], [], [(9, (5,))])
+  members = lambda tree: jax.tree.map(lambda x: x.reshape(2, 2, *x.shape[1:]), tree)
+  attend = functools.partial(attend_packed_triton, softcap=0.0, interpret=True)
+  one = lambda args, own: with_gradient(attend, args, own, EVERYTHING)
+  together, gradients = jax.vmap(one)(members(args), members(own))
+  alone, _ = with_gradient(attend, args, own, EVERYTHING)
+  np.testing.assert_allclose(together.reshape(alone.shape), alone, rtol=1e-5, atol=1e-6)
+  assert all(np.isfinite(x).all() for x in gradients)
+
+
 def test_blocks_that_are_listed_hold_all_that_is_seen_and_leave_out_what_is_not():
   own = sight(192, [(20, (60, 60, 40))], [(50, ()), (90, (30,))])
   mask = np.asarray(own.sees(own.columns, own.positions, EVERYTHING))
