@@ -41,7 +41,7 @@ ENDLESS = Decoding(
     max_tokens=12, min_tokens=0, temperature=1.0, top_k=0, top_p=1.0, sampler='gumbel', eos_ids=(), pad_id=0
 )
 MESHES = [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2), (2, 4, 1)]
-GROUP, ROWS, PROMPT, SLOTS = 4, 64, 6, 16
+GROUP, ROWS, PROMPT, SLOTS = 4, 128, 6, 16  # of 8 rows a device packing would leave a fifth of a row empty
 PACKING = Packing(columns=36, rows=1, share_prompts=False)
 TOLERANCE = 1.15
 

@@ -8,9 +8,10 @@ import pytest
 from rlx.envs.seats import one_seat
 from rlx.envs.worlds.questions import questions
 from rlx.errors import ConfigError
-from rlx.evaluation import seats
+from rlx.evaluation import nash, seats
 from rlx.experiments import evaluate_matches, evaluate_run
 from rlx.experiments.commands import CommandError
+from rlx.models.league import COUNT, POLICIES
 from tests.kuhn_players import KUHN, MODEL, SPEAKER
 
 PLAYERS = [MODEL.init(jax.random.key(seed)) for seed in (0, 1)]
@@ -37,6 +38,22 @@ def test_what_speakers_get_at_both_seats_is_what_versions_get():
   )
   assert there['payoff_first'] == -there['payoff_second'] and 'legal' in there
   np.testing.assert_allclose(payoffs[0, 1], (there['payoff_first'] + back['payoff_second']) / 2, atol=1e-6)
+
+
+def test_a_league_is_as_far_from_nash_as_who_draws_its_versions():
+  """Room that is empty is not drawn; a league of one is that one."""
+  speakers = dict.fromkeys(KUHN.seats, SPEAKER)
+  of_one, of_league = nash.nash_conv(KUHN, speakers), nash.nash_conv_of_league(KUHN, speakers)
+
+  def far(exam, model):
+    return float(jax.jit(exam.ask)(dict.fromkeys(KUHN.seats, model), None)[nash.EXPLOITABILITY])
+
+  sharp = [jax.tree.map(lambda x: 4 * x, player) for player in PLAYERS]  # who are sure of their moves
+  stacked = jax.tree.map(lambda *x: jnp.stack(x), *sharp)
+  league = lambda count: {POLICIES: stacked, COUNT: jnp.int32(count)}
+  alone = [far(of_one, player) for player in sharp]
+  np.testing.assert_allclose(far(of_league, league(1)), alone[0], rtol=1e-5)
+  assert far(of_league, league(2)) < np.mean(alone)  # it is convex
 
 
 def test_a_game_is_replayed_as_text_in_the_order_of_its_moves():

@@ -6,6 +6,11 @@ Other draws are sections in the place of `rollout.draw`: `controllers.league.pri
 often against which less is won, `nash_mix` is PSRO's, `latest` the newest. A learner that has become sure of
 its moves stays where it is, whomever it meets: both arms stand still at the same few values (.33, .5, .67).
 
+`eval/league/nash_conv` is of who draws a version of the league before each game, the average that fictitious
+play is about. It does not show by that either (means of three trial seeds, the last 5): at a rate that does
+not fall .33, and .33 where each game is against the newest of eight; held to the beginning by a KL of .05
+besides, .50 and .28.
+
 Result: it does not show. Mean of the last 5 eval/nash/nash_conv after 1000 train steps, median of 5 seeds
 (worst): 0.3343 (0.6671), 'the last version' 0.3336 (0.5056). Claimed, and got (95 % interval over seeds):
 below 'the last version', got -0.01143 (-0.2375 to 0.1116), the run fails it. 181 CPU-s on 2 cores of a CPU;
