@@ -9,9 +9,10 @@ its moves stays where it is, whomever it meets: both arms stand still at the sam
 `eval/league/nash_conv` is of who draws a version of the league before each game, the average that fictitious
 play is about. It does not show by that either, on trial seeds (the last 5): as configured 0.5002, the last
 policy of the same runs 0.5003 (medians of five), since all versions are then alike; at a rate that does not
-fall .33, and .33 where all games are against the newest of eight; held to the beginning by a KL of .05 besides,
-.50 and .28 (means of three). With GRPO, a rate that does not fall, an entropy bonus and 500 steps the average
-gave 0.34 and 0.54 (medians of five, a bonus of .05), and on ten more .45 and .42 (means), with a bonus of .1 .44 and .45.
+fall .33, and .33 where all games are against the newest of eight; held to the beginning by a KL of .05
+besides, .50 and .28 (means of three). With GRPO, a rate that does not fall, an entropy bonus and 500 steps
+the average gave 0.34 and 0.54 (medians of five, a bonus of .05), and on ten more .45 and .42 (means), with a
+bonus of .1 .44 and .45.
 
 Result: it does not show. Mean of the last 5 eval/nash/nash_conv after 1000 train steps, median of 5 seeds
 (worst): 0.3343 (0.8339), 'the last version' 0.3336 (0.5056). Claimed, and got (95 % interval over seeds):
