@@ -72,6 +72,7 @@ from rlx.algorithms.tlt import tlt
 from rlx.algorithms.tpo import tpo
 from rlx.algorithms.trees import rose, tempo, treepo
 from rlx.algorithms.turn_ppo import turn_ppo
+from rlx.algorithms.vapo import vapo
 from rlx.algorithms.webrl import webrl
 from rlx.controllers import allocation, schedules
 from rlx.controllers import prompts as selection
@@ -442,6 +443,9 @@ ROWS = (
         samples(), reward, POLICY, CRITIC, kl_in_reward(POLICY, coef=0.001), **clip, entropy_coef=0.0,
         value_coef=0.5, value_clip=0.2, discount=1.0, lambda_=0.95),
         slow=('reference',), critic=True),
+    Row('vapo', lambda: vapo(
+        samples(), reward, POLICY, CRITIC, clip_low=0.2, clip_high=0.28, entropy_coef=0.0, value_coef=0.5,
+        value_clip=0.2, alpha=1.0), critic=True),
     Row('bcoder', lambda: bcoder(
         samples(), reward, POLICY, POLICY, CRITIC, scale=0.05, support=0.1, discount=1.0),
         slow=('behaviour',), critic=True),

@@ -157,3 +157,25 @@ def wrong_steps(operands: jax.Array, completions: jax.Array, *, modulus: int) ->
   in_place = jnp.where(answering, jnp.where(before(is_marker), is_digit, is_end), in_place)
   over = before(jnp.cumsum(is_end, axis=1) > 0) | (jnp.cumsum(completions == text.PAD_ID, axis=1) > 0)
   return (wrong | (is_separator & before(wrong)) | ~in_place) & ~over
+
+
+def leaps(operands: jax.Array, completions: jax.Array, *, modulus: int) -> jax.Array:
+  """Which tokens are of an answer in front of which steps were left out.
+
+  Who flags wrong steps alone pays for saying fewer of them: one answer that adds what is left can be wrong
+  once, the steps in its place each.
+
+  Args:
+    operands: [N, S] int32 of the problems, -1 behind the last.
+    completions: [N, C] tokens.
+    modulus: of the task.
+  Returns:
+    [N, C] bool: True from the first marker with fewer digits than operands before it, up to the end token.
+  """
+  first = len(_MARKS) + 2
+  is_digit = (completions >= first) & (completions < first + modulus)
+  is_marker = completions == _MARKS.index(MARKER) + 2
+  early = is_marker & (jnp.cumsum(is_digit, axis=1) < (operands >= 0).sum(axis=1, keepdims=True))
+  is_end = completions == text.EOS_ID
+  over = (jnp.cumsum(is_end, axis=1) - is_end > 0) | (completions == text.PAD_ID)
+  return (jnp.cumsum(early, axis=1) > 0) & ~over

@@ -20,6 +20,8 @@ def criticised(
 ) -> Annotate:
   """The verifier's reward, and critiques of the steps by someone who knows, and errs now and then.
 
+  Wrong steps are flagged (`chain.wrong_steps`), and answers that leave steps out (`chain.leaps`).
+
   Args:
     task: of `chain`.
     policy: says how long completions can be.
@@ -35,7 +37,8 @@ def criticised(
     batch = outcome(models, batch, key)
     mask = batch['action_mask']
     completions = engine.completions_of(batch, policy.decoding)
-    wrong = chain.wrong_steps(batch['operands'], completions, modulus=modulus)
+    about = dict(operands=batch['operands'], completions=completions, modulus=modulus)
+    wrong = chain.wrong_steps(**about) | chain.leaps(**about)
     # A step is a digit and its separator: a critique errs about both.
     errs = jax.random.bernoulli(key, error_rate, (wrong.shape[0], votes, -(-wrong.shape[1] // 2)))
     flags = wrong[:, None] ^ jnp.repeat(errs, 2, axis=-1)[..., : wrong.shape[1]]

@@ -80,6 +80,18 @@ def test_wrong_steps(completion, wrong):
   assert ''.join('.x'[int(x)] for x in found[0]) == wrong + '.' * (14 - len(wrong))
 
 
+@pytest.mark.parametrize('completion, flagged', [
+    ('1;3;2;#2$__', '...........'), ('1;3;#2$____', '....xxx....'), ('#2$', 'xxx'),
+    ('1;3;2;2;#2$', '...........'), ('1;3;2', '.....'), ('1;#2#3', '..xxxx'), ('1;3;2;#2$;#', '...........'),
+])
+def test_an_answer_without_its_steps_is_a_leap(completion, flagged):
+  """Of 1 + 2 + 4, and of 1 + 2, which has a step less."""
+  find = lambda operands: chains.leaps(np.array([operands]), tokens(completion), modulus=5)[0]
+  assert ''.join('x' if x else '.' for x in find([1, 2, 4])) == flagged
+  if completion.startswith('1;3;'):
+    assert not find([1, 2, -1]).any()
+
+
 @pytest.mark.slow
 def test_critics_are_mistaken_as_often_as_they_say():
   decoding = Decoding(

@@ -1,4 +1,4 @@
-"""PPO whose λ follows the length of each row: the length-adaptive GAE of VAPO.
+"""The two decays of VAPO: the policy's λ follows the length of each row, the critic's is 1.
 
 https://arxiv.org/abs/2504.05118; its other parts are not checked here.
 """
@@ -13,6 +13,7 @@ import pytest
 
 from rlx.advantages import temporal
 from rlx.algorithms.ppo import ppo
+from rlx.algorithms.vapo import vapo
 from rlx.losses.anchors import no_kl
 
 LENGTHS = np.array([1, 3, 6])
@@ -55,3 +56,26 @@ def test_each_row_has_the_lambda_of_its_length():
 def test_at_its_limits_it_is_a_number(alpha, lambda_):
   for found, expected in zip(adaptive(alpha), jax.jit(advantages)(lambda_), strict=True):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@jax.jit
+def decoupled(alpha):
+  algorithm = vapo(
+      None, None, None, CRITIC, clip_low=0.2, clip_high=0.28, entropy_coef=0.0, value_coef=0.5,
+      value_clip=0.2, alpha=alpha,
+  )
+  batch = algorithm.advantage({'value': None}, BATCH, None)
+  return batch['advantages'], batch['returns']
+
+
+def test_the_critic_learns_outcomes_and_the_policy_what_its_lambda_leaves():
+  """Without a discount what is to come is the outcome, whatever the critic says; the policy's λ is PPO's."""
+  policy = ppo(
+      None, None, None, CRITIC, no_kl(), clip_low=0.2, clip_high=0.2, entropy_coef=0.0, value_coef=0.5,
+      value_clip=0.2, discount=1.0, lambda_=functools.partial(temporal.lengths_to_lambda, alpha=0.5),
+  ).advantage({'value': None}, BATCH, None)
+  found, returns = decoupled(0.5)
+  np.testing.assert_allclose(found, policy['advantages'], rtol=1e-4, atol=1e-5)
+  np.testing.assert_allclose(returns, np.where(MASK, [[1.0], [0.0], [1.0]], 0), atol=1e-6)
+  assert np.abs(returns - policy['returns']).max() > 0.1
+  np.testing.assert_allclose(decoupled(1e7)[1], returns, atol=1e-6)

@@ -74,6 +74,31 @@ def on_chains(arg: str, *, checks: int = 0) -> ConfigDict:
   return config
 
 
+def on_sparse_chains(arg: str, *, checks: int = 0) -> ConfigDict:
+  """Sums of six digits modulo five, and few of them right, for what credits steps.
+
+  Rows are drawn at a temperature at which most of the steps are right and a quarter of the answers, and
+  there are four groups of eight in a batch, so that the outcome says little of each step. Examined is what
+  the policy samples. `checks` as in `on_chains`.
+  """
+  smoke = parse_arg(arg, smoke=False).smoke
+  config = on_chains(arg, checks=checks)
+  config.task.update(modulus=5, min_steps=6, max_steps=6, held_out_share=0.2)
+  columns = 2 * 6 + 3 + 2 * checks
+  config.decoding.update(max_tokens=columns, temperature=2.0)
+  config.sft.decoding.max_tokens = columns
+  config.models.policy.context_length = 40
+  config.sft.stop.at_least = 0.25  # of samples at that temperature
+  config.updates.microbatches = 1
+  config.optimizer.update(learning_rate=5e-4, decay_steps=0)
+  config.evals.held_out = {'name': 'graded', 'every': 2 if smoke else 20, 'problems': 16 if smoke else 256}
+  if not smoke:
+    config.steps, config.rollout.batch_size = 200, 32
+    config.checkpoint.every = 100
+  config.log.samples = 0
+  return config
+
+
 def claim() -> Claim:
   """Beside GRPO, which thinks as far as it likes and learns from the answer that it gives then; and with one
   budget, all of it, which leaves separate training of thinking and of answers. All sample as many tokens: who
