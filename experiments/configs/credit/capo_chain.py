@@ -18,7 +18,6 @@ above 'the same at half the rate', got 0.05185 (0.04033 to 0.06642). 591 CPU-s o
 
 from ml_collections import ConfigDict
 
-from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.reasoning import brpo_chain
 
@@ -41,8 +40,6 @@ def get_config(arg: str = '') -> ConfigDict:
       'process_weight': 1.0,
       'min_votes': 3,  # the majority of four
   }
-  if parse_arg(arg, smoke=False).smoke:
-    config.population.size = 1  # three take twice as long to compile
   return config
 
 

@@ -6,6 +6,9 @@ Paper: VAPO, https://arxiv.org/abs/2504.05118, of which this is the critic that 
 two decays of GAE. λ = 1 - 1 / (α l): there α is 0.05 and rows are thousands of tokens long; here they have up
 to 15, so that λ is up to 0.87.
 
+On one to four digits, in batches of 256, with one decay for both and a critic that begins with 0, it did not
+show: median of five seeds 0.313, of Monte Carlo 0.413.
+
 Result: not run yet.
 """
 
