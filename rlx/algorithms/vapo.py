@@ -6,7 +6,7 @@ A reward at the end of a row of l tokens reaches the first ones with λ^l: a cri
 under such a decay mostly learns from itself. With λ = 1 its targets have no bias and more noise, which a
 regression averages out; the policy, whose noise counts, keeps the smaller λ.
 
-Source: VAPO, https://arxiv.org/abs/2504.05118, sections 3.2 and 3.3 (decoupled and length-adaptive GAE). Its
+Source: VAPO, https://arxiv.org/abs/2504.05118, decoupled and length-adaptive GAE. Its
 clip-higher is `clip_high`, its mean over tokens is that of `ppo`; its loss of right rows and the critic's
 training in advance are not part of this.
 """
