@@ -58,7 +58,7 @@ def decode_attention(
     softcap: scores become cap * tanh(scores / cap); 0 is off.
     window: in tokens, [] int32 or a number; one not below the context means everything.
     implementation: 'reference', 'blockwise', 'cudnn', 'tokamax' or 'mosaic'; 'auto' is 'blockwise', and on
-      GPUs, where that was measured to be the slowest, 'mosaic' if it can run or else 'reference'.
+      GPUs, where that was the slowest on an H200, 'mosaic' if it can run or else 'reference'.
     prefix: what stands before the cache: column c of the cache is then at position `prefix.lengths` + c.
   Returns:
     [S, N, K, H] in the dtype of the queries; zeros where a query sees nothing.
@@ -231,7 +231,7 @@ def _reasons(query, keys, softcap, window, prefix):
   plain = functools.partial(_no_plain_past, query.shape[1], keys.shape[1], window, prefix)
   ways = {
       'blockwise': runs,
-      'mosaic': lambda: switch.no_hopper() or switch.no_own_rows() or _no_mosaic(query, keys, prefix),
+      'mosaic': lambda: switch.no_hopper() or _no_mosaic(query, keys, prefix),
       'reference': runs,
       'cudnn': lambda: switch.no_cudnn(query) or capped or plain(),
       'tokamax': lambda: switch.no_package('tokamax') or plain(),
@@ -253,6 +253,8 @@ def _no_plain_past(num_queries, num_columns, window, prefix) -> str:
 
 
 def _no_mosaic(query, keys, prefix) -> str:
+  if reason := switch.no_own_rows() or switch.no_own_heads(keys.shape[2]):
+    return reason
   from rlx.kernels import decode_attention_mosaic as mosaic
 
   size, queries = query.shape[3], query.shape[1] * query.shape[2] // keys.shape[2]

@@ -21,11 +21,11 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 import jax.numpy as jnp
 
-from rlx.kernels.decode_attention_reference import Stretch, merge, softcapped
+from rlx.kernels.decode_attention_reference import CACHE_BLOCK, Stretch, merge, softcapped
 
 HEAD_SIZES = (64, 128)  # the accumulators of larger heads do not fit into the registers of a warpgroup
 QUERIES = 64  # rows of the smallest product that a warpgroup computes
-BLOCK = 64
+BLOCK = CACHE_BLOCK
 SPLITS = 8
 _STAGES = 2  # blocks on their way; 64 KiB at a head of 128, so that three programs fit on a multiprocessor
 _MASKED = -1e30

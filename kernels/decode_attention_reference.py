@@ -13,6 +13,9 @@ import jax.numpy as jnp
 _MASKED = -1e30  # finite, so that a row with nothing to attend to is not NaN
 
 
+CACHE_BLOCK = 64  # columns of a cache of which kernels want a multiple
+
+
 class Prefix(NamedTuple):
   """Keys and values that stand before the cache of several rows, e.g. those of a prompt with many samples."""
 

@@ -56,7 +56,7 @@ def packed_attention(
     window: in tokens, [] int32 or a number; one not below the context means everything.
     positions: [B, T] int32, where each token stands in its sequence.
     implementation: 'reference', 'blockwise', 'triton', 'cudnn', 'tokamax' or 'splash'; 'auto' is 'triton'
-      where that can run, as it was measured to be the fastest there, and 'blockwise' elsewhere.
+      where that can run, as it was the fastest on an H200, and 'blockwise' elsewhere.
   Returns:
     [B, T, K, H] in the dtype of the queries; zeros where a query sees nothing. Differentiable in query, keys
     and values.
@@ -69,7 +69,7 @@ def packed_attention(
   chex.assert_equal_shape_prefix([query, keys, positions], 2)
   if query.shape[2] % keys.shape[2]:
     raise ValueError(f'{keys.shape[2]} kv heads do not divide {query.shape[2]} query heads')
-  reasons = _reasons(query, softcap, window, shared_ends)
+  reasons = _reasons(query, keys, softcap, window, shared_ends)
   name = switch.choose('packed_attention', implementation, reasons)
   columns = jnp.broadcast_to(jnp.arange(query.shape[1], dtype=jnp.int32)[None], positions.shape)
   sight = Sight(columns, positions, starts, shared_ends, own_starts)
@@ -90,7 +90,7 @@ def packed_attention(
   return attend_packed_blockwise(query, keys, values, sight, window, softcap=softcap, block=block)
 
 
-def _reasons(query, softcap, window, shared_ends):
+def _reasons(query, keys, softcap, window, shared_ends):
   """Why each implementation cannot do this here; '' where it can. In the order of 'auto'."""
   capped = f'it has no softcap ({softcap})' if softcap else ''
   odd = f'{query.shape[1]} columns; with a mask it takes an even number' if query.shape[1] % 2 else ''
@@ -98,7 +98,7 @@ def _reasons(query, softcap, window, shared_ends):
   traced = isinstance(window, jax.core.Tracer)
   near = 'a window hides columns from it' if traced or window < query.shape[1] else ''
   return {
-      'triton': lambda: switch.no_gpu((8, 0)) or _no_triton(query),
+      'triton': lambda: switch.no_gpu((8, 0)) or _no_triton(query, keys.shape[2]),
       'blockwise': lambda: '',
       'cudnn': lambda: switch.no_cudnn(query) or capped or odd,
       'tokamax': lambda: switch.no_package('tokamax'),
@@ -107,8 +107,9 @@ def _reasons(query, softcap, window, shared_ends):
   }
 
 
-def _no_triton(query) -> str:
-  if reason := switch.no_module('jax.experimental.pallas.triton'):  # it is deprecated since jax 0.11
+def _no_triton(query, kv_heads) -> str:
+  # That backend of Pallas is deprecated since jax 0.11.
+  if reason := switch.no_module('jax.experimental.pallas.triton') or switch.no_own_heads(kv_heads):
     return reason
   from rlx.kernels.packed_attention_triton import LARGEST_HEAD
 

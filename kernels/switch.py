@@ -112,6 +112,14 @@ def no_own_rows() -> str:
   return f'rows are split over {" and ".join(split)} (not by sharding.over_rows)' if split else ''
 
 
+def no_own_heads(kv_heads: int) -> str:
+  """Why devices would compute heads that are not their own, or ''."""
+  mesh = jax.sharding.get_abstract_mesh()
+  free = not mesh.empty and OF_HEADS in mesh.axis_names and OF_HEADS not in mesh.manual_axes
+  size = mesh.shape[OF_HEADS] if free else 1
+  return f'{size} devices of {OF_HEADS} do not divide {kv_heads} kv heads' if kv_heads % size else ''
+
+
 def no_cudnn(query: jax.Array) -> str:
   """Why cuDNN's attention cannot take these queries [..., H], or ''."""
   if query.dtype not in (jnp.bfloat16, jnp.float16):

@@ -124,8 +124,7 @@ def main() -> None:
 def _show(workload: str, job: dict, limits: Work, rounds: int) -> None:
   config = hf.shape_of(
       directory=job['model'], context_length=job['context'], dtype=job['dtype'], param_dtype='float32',
-      remat=False,
-      attention='auto', decode_attention='auto',
+      remat=False, attention='auto', decode_attention='auto',
   )
   params = hf.load(job['model'], config)
   num_params = sum(x.size for x in jax.tree.leaves(params))

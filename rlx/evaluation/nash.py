@@ -58,16 +58,14 @@ def nash_conv_of_league(task: Task, speakers: Mapping[str, Speaker]) -> Evaluati
     The evaluation.
   Raises:
     ConfigError: as `nash_conv`.
-  Source: Heinrich, Lanctot and Silver, 2015, Fictitious self-play in extensive-form games, section 3.
+  Source: Heinrich, Lanctot and Silver, 2015, Fictitious self-play in extensive-form games.
   """
   game, strategy_of = _read(task, speakers)
 
   def ask(models: Models, world: World):
     del world
-    leagues = {seat: models[seat] for seat in task.seats}
-    first = leagues[task.seats[0]]
-    versions = [{seat: x[POLICIES] for seat, x in leagues.items()}]
-    strategies = jax.vmap(strategy_of)(*versions)
+    strategies = jax.vmap(strategy_of)({seat: models[seat][POLICIES] for seat in task.seats})
+    first = models[task.seats[0]]
     there = jnp.arange(size_of(first)) < first[COUNT]
     mix = trees.mixed(game.tree, strategies, there / there.sum())
     return {EXPLOITABILITY: trees.nash_conv(game.tree, mix)}

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 
 from rlx import sharding
 from rlx.kernels.decode_attention import Prefix, decode_attention
+from rlx.kernels.decode_attention_reference import CACHE_BLOCK
 from rlx.kernels.packed_attention import packed_attention
 from rlx.models import blocks
 from rlx.models.blocks import softcap
@@ -364,7 +365,7 @@ def unstack(kv: KV) -> KVByHead:
 
   With a few columns more, that nobody sees, up to a number that products and kernels can cut into blocks.
   """
-  more = ((0, 0), (0, 0), (0, 0), (0, -kv.columns % 64), (0, 0))
+  more = ((0, 0), (0, 0), (0, 0), (0, -kv.columns % CACHE_BLOCK), (0, 0))
   by_head = (jnp.pad(jnp.swapaxes(x, 2, 3), more) for x in kv)
   return KVByHead(*(tuple(x[i : i + 1] for i in range(x.shape[0])) for x in by_head))
 

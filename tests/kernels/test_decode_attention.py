@@ -409,6 +409,9 @@ def test_on_a_mesh_mosaic_has_the_heads_of_its_device(on_a_gpu, monkeypatch):
   with jax.set_mesh(sharding.make_mesh(data=1, fsdp=1, tensor=2)):
     assert_same(run('mosaic'), alone, 2e-2)
   assert shapes == [((3, 1, 2, 64), (2, 64, 1, 64), (3, 128, 1, 64))]
+  mesh = sharding.make_mesh(data=1, fsdp=1, tensor=4)
+  with jax.set_mesh(mesh), pytest.raises(ValueError, match='4 devices of tensor do not divide 2 kv heads'):
+    decode_attention(*args, **OPTIONS, implementation='mosaic')
   mesh = sharding.make_mesh(data=2, fsdp=1, tensor=1)
   with jax.set_mesh(mesh), pytest.raises(ValueError, match='rows are split over data'):
     decode_attention(*args, **OPTIONS, implementation='mosaic')

@@ -338,6 +338,14 @@ def test_auto_is_triton_where_it_runs_on_a_gpu(monkeypatch, changes, chosen):
   assert asked == [chosen]
 
 
+def test_devices_that_would_compute_the_heads_of_others_take_blocks(monkeypatch):
+  monkeypatch.setattr(switch, 'no_gpu', lambda capability: '')
+  with jax.set_mesh(sharding.make_mesh(data=1, fsdp=1, tensor=4)):
+    with pytest.raises(ValueError, match='4 devices of tensor do not divide 2 kv heads'):
+      run('triton')
+    np.testing.assert_array_equal(run('auto'), run('blockwise'))
+
+
 def test_a_jax_without_triton_is_told(monkeypatch):
   monkeypatch.setattr(switch, 'no_gpu', lambda capability: '')
   monkeypatch.setattr(switch, 'no_module', lambda name: f'this jax has no {name}')
