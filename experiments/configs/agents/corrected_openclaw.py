@@ -7,7 +7,9 @@ The world is the playbook of `playbook_training_free`, with a user who says what
 all users want the same, the playbook is empty, and what the user said in an episode stands in it for the
 teacher alone. The reward is the share that was met right, of the whole episode.
 
-With 8 episodes a step, not 32, two trial seeds were as fast with hints as without.
+With 8 episodes a step, not 32, two trial seeds were as fast with hints as without. On five trial seeds the
+rate does what hints do: until 0.95 of the situations are met right it takes 35 steps on average by the reward
+alone at 2e-3, 36 with hints of weight 3 at 1e-3; at 5e-4 neither is there in 60.
 
 Paper: https://arxiv.org/abs/2603.10165
 
