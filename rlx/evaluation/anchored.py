@@ -8,11 +8,9 @@ from rlx.engine import sample as engine
 from rlx.engine.speaker import Judge, Speaker
 from rlx.envs.text import Task
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.losses import regularizers
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 
 
 def priced(
@@ -35,7 +33,7 @@ def priced(
 
   def ask(models: Models, world: World):
     del world
-    problem_key, key = jax.random.split(jax.random.key(_PROBLEMS_SEED))
+    problem_key, key = jax.random.split(jax.random.key(PROBLEMS_SEED))
     asked = task.sample(problem_key, problems, True)
     rows = policy.sample(
         models['policy'], asked['prompts'], asked['prompt_lengths'], key, group_size=group_size
@@ -71,7 +69,7 @@ def judged_samples(
   def ask(models: Models, world: World):
     del world
     asked = {name: jnp.asarray(prompts[name]) for name in ('prompts', 'prompt_lengths')}
-    rows = policy.sample(models['policy'], **asked, key=jax.random.key(_PROBLEMS_SEED), group_size=1)
+    rows = policy.sample(models['policy'], **asked, key=jax.random.key(PROBLEMS_SEED), group_size=1)
     return {
         'reward': judge.apply(models['judge'], rows).mean(), 'kl': _kl(models, policy, reference, rows),
         'tokens': rows['action_mask'].sum(axis=1).mean(),

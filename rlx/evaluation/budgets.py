@@ -10,11 +10,9 @@ from rlx.engine.probe import cut_rows, up_to_mark
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task, one_token
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.rollout.prompts import columns_of
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 
 
 def anytime(
@@ -39,7 +37,7 @@ def anytime(
 
   def ask(models: Models, world: World) -> jax.Array:
     del world
-    asked = task.sample(jax.random.key(_PROBLEMS_SEED), problems, True)
+    asked = task.sample(jax.random.key(PROBLEMS_SEED), problems, True)
     rows = policy.mode(models['policy'], asked['prompts'], asked['prompt_lengths'])
     _, kept = up_to_mark(rows, mark, decoding)
     cuts = jnp.minimum(kept[:, None], jnp.array(budgets)[None])

@@ -9,11 +9,9 @@ from rlx.engine.sample import adjusted_logits
 from rlx.engine.speaker import Speaker
 from rlx.envs.skills import SkillTask
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.rollout import coached
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 
 
 def instructed(task: SkillTask, speakers: Mapping[str, Speaker], *, problems: int) -> Evaluation:
@@ -57,5 +55,5 @@ def instructed(task: SkillTask, speakers: Mapping[str, Speaker], *, problems: in
 
 def _solved(task: SkillTask, player: Speaker, params, problems: int, level: jax.Array) -> jax.Array:
   weights, steps = jnp.ones((problems, task.num_skills)), jnp.broadcast_to(level, (problems,))
-  asked = task.compose(jax.random.key(_PROBLEMS_SEED), weights, steps, True)
+  asked = task.compose(jax.random.key(PROBLEMS_SEED), weights, steps, True)
   return coached.expected_accuracy(player, params, asked)

@@ -8,12 +8,10 @@ import jax.numpy as jnp
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.rewards import labelfree
 from rlx.rollout.crowd import answers_of_all
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 
 
 def members(
@@ -35,7 +33,7 @@ def members(
 
   def ask(models: Models, world: World):
     del world
-    problem_key, key = jax.random.split(jax.random.key(_PROBLEMS_SEED))
+    problem_key, key = jax.random.split(jax.random.key(PROBLEMS_SEED))
     asked = task.sample(problem_key, problems, True)
     rows = answers_of_all(speakers, models, asked, key, group_size=group_size, num_slots=0)
     join = lambda column: jnp.concatenate([batch[column] for batch in rows.values()])

@@ -7,11 +7,8 @@ from rlx.engine import sample as engine
 from rlx.engine.speaker import Speaker
 from rlx.envs.evaluating import FORMATS, JudgedTask
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, SAMPLES_SEED, Evaluation
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0  # the held-out questions are the same for every run of a task, as in `text.verified`
-_SAMPLES_SEED = 1  # and so is the noise of what is said of them
 
 
 def by_format(task: JudgedTask, policy: Speaker, *, problems: int) -> Evaluation:
@@ -26,7 +23,7 @@ def by_format(task: JudgedTask, policy: Speaker, *, problems: int) -> Evaluation
 
   def ask(models: Models, world: World) -> dict[str, jax.Array]:
     del world
-    asked = task.sample(jax.random.key(_PROBLEMS_SEED), problems, True)
+    asked = task.sample(jax.random.key(PROBLEMS_SEED), problems, True)
     rows = policy.mode(models['policy'], asked['prompts'], asked['prompt_lengths'])
     right = task.verify(asked, engine.completions_of(rows, policy.decoding))
     of = {name: right.mean(where=asked['formats'] == k) for k, name in enumerate(FORMATS)}
@@ -53,11 +50,11 @@ def reranking(task: JudgedTask, policy: Speaker, *, problems: int, candidates: i
 
   def ask(models: Models, world: World) -> dict[str, jax.Array]:
     del world
-    drawn = task.solve(jax.random.key(_PROBLEMS_SEED), problems, True, candidates)
+    drawn = task.solve(jax.random.key(PROBLEMS_SEED), problems, True, candidates)
     flat = drawn['solutions'].reshape(problems * candidates, -1)
     prompts, lengths = task.ask_free(jnp.repeat(drawn['operands'], candidates, axis=0), flat)
     rows = policy.sample(
-        models['policy'], prompts, lengths, jax.random.key(_SAMPLES_SEED), group_size=votes
+        models['policy'], prompts, lengths, jax.random.key(SAMPLES_SEED), group_size=votes
     )
     said = engine.completions_of(rows, policy.decoding)
     verdict = jnp.full(len(said), task.encode('1')[0])

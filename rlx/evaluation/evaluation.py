@@ -6,6 +6,8 @@ from typing import Any
 
 from rlx.types import Models, OnTheHost, World
 
+PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
+SAMPLES_SEED = 1  # and so is the noise of what is said of them
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluation:

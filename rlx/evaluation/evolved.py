@@ -5,11 +5,9 @@ import jax.numpy as jnp
 
 from rlx.envs.seats import VariedTask
 from rlx.errors import between
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.rollout.evolved import FAILED
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0
 
 
 def asked(task: VariedTask, *, of: str, share: float, problems: int) -> Evaluation:
@@ -25,7 +23,7 @@ def asked(task: VariedTask, *, of: str, share: float, problems: int) -> Evaluati
 
   def ask(models: Models, world: World):
     del models
-    fresh = task.sample(jax.random.key(_PROBLEMS_SEED), problems, False)[of].mean()
+    fresh = task.sample(jax.random.key(PROBLEMS_SEED), problems, False)[of].mean()
     if FAILED not in world:  # another stage
       return {of: fresh}
     rows, size = world[FAILED]['rows'][of], world[FAILED]['size']

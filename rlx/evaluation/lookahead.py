@@ -8,12 +8,10 @@ from rlx.envs.turns import SUCCESS
 from rlx.envs.worlds.craft import KitchenTask
 from rlx.errors import at_least
 from rlx.evaluation.episodes import numbers
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.models.networks import Network
 from rlx.rollout import explored
 from rlx.types import Models, World
-
-_SEED = 0  # the held-out problems are the same for every run of a task
 
 
 def look_ahead(
@@ -44,7 +42,7 @@ def look_ahead(
     rules = world[explored.RULES] if explored.RULES in world else learnt.no_rules(task.things, task.things)
     foretell = lambda there, thing: prior.apply(models['prior'], there, thing)
     works = lambda there, thing: learnt.corrected(rules, there, thing, foretell(there, thing))
-    rows_key, problem_key, key = jax.random.split(jax.random.key(_SEED), 3)
+    rows_key, problem_key, key = jax.random.split(jax.random.key(PROBLEMS_SEED), 3)
     rows, _ = explored.tried(task, rows_key, problems, max_turns, held_out=True)
     seen, done, came = rows['features'], rows['actions'], rows['worked']
     wrong = lambda of: jnp.mean(of(seen, done) != came, where=rows['valid'])

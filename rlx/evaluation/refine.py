@@ -8,11 +8,9 @@ import jax
 from rlx.engine import sample as engine
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.rollout import refine
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 
 
 def refined(
@@ -40,7 +38,7 @@ def refined(
 
   def ask(models: Models, world: World) -> jax.Array:
     del world
-    key = jax.random.key(_PROBLEMS_SEED)
+    key = jax.random.key(PROBLEMS_SEED)
     batch, _ = operate(models, operate.begin(key), key)
     right = task.verify(batch, engine.completions_of(batch, policy.decoding))
     return right.reshape(num_rounds, -1).mean(axis=1)

@@ -8,11 +8,9 @@ from rlx.engine import token_q
 from rlx.engine.speaker import Critic, Speaker
 from rlx.envs.text import Task
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.evaluation.seats import chosen_by
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 
 
 def by_q(
@@ -39,7 +37,7 @@ def by_q(
 
   def ask(models: Models, world: World) -> dict[str, jax.Array]:
     del world
-    problem_key, key = jax.random.split(jax.random.key(_PROBLEMS_SEED))
+    problem_key, key = jax.random.split(jax.random.key(PROBLEMS_SEED))
     asked = task.sample(problem_key, problems, True)
     prompts = asked['prompts'], asked['prompt_lengths']
     rows = policy.sample(models['policy'], *prompts, key, group_size=samples)

@@ -15,13 +15,12 @@ from rlx.engine.turns import Turns
 from rlx.envs.seats import SUCCESS, SeatTask
 from rlx.envs.text import Task
 from rlx.errors import ConfigError, at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.evaluation.turns import TRANSCRIBED
 from rlx.rollout.seats import as_table
 from rlx.types import Batch, Models, World
 
 PLAYER = 'player'
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 
 
 def episodes(
@@ -79,7 +78,7 @@ def _playing(
   engine.check(task, engine.decoding_of(task, speakers), turns)
 
   def play(models: Models) -> dict[str, Batch]:
-    problem_key, key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED), 3)
+    problem_key, key, world_key = jax.random.split(jax.random.key(PROBLEMS_SEED), 3)
     return engine.sample(
         engine.seen(models, task), speakers, task, task.sample(problem_key, problems, True), key,
         group_size=group_size, turns=turns, world_key=world_key,
@@ -206,7 +205,7 @@ def versions(
 
   def ask(models: Models, world: World):
     del world
-    problem_key, key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED), 3)
+    problem_key, key, world_key = jax.random.split(jax.random.key(PROBLEMS_SEED), 3)
     asked = world_of.sample(problem_key, problems, True)
     member = lambda i: jax.tree.map(lambda x: x[i], models[PLAYER])
 

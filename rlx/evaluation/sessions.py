@@ -8,12 +8,10 @@ from rlx.engine import sample as engine
 from rlx.engine.speaker import Speaker
 from rlx.envs.sessions import SessionTask
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.models.networks import Network
 from rlx.rollout.sessions import asked_with, named
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 
 
 def recalled(
@@ -36,7 +34,7 @@ def recalled(
 
   def ask(models: Models, world: World):
     del world
-    asked = task.sample(jax.random.key(_PROBLEMS_SEED), problems, True)
+    asked = task.sample(jax.random.key(PROBLEMS_SEED), problems, True)
     scores = reranker.apply(models['reranker'], asked['queries'], asked['candidates'])
     choices, gold = jax.lax.top_k(scores, task.num_read)[1], asked['gold']
     prompts, lengths, shown = asked_with(task, asked, choices)

@@ -7,13 +7,11 @@ import numpy as np
 from rlx.engine.speaker import Speaker
 from rlx.envs.snippets import SnippetTask
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.models.networks import Network
 from rlx.rewards.by_perplexity import perplexities
 from rlx.rollout.snippets import behind_choices
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 
 
 def retrieval(
@@ -37,7 +35,7 @@ def retrieval(
 
   def ask(models: Models, world: World):
     del world
-    asked = task.sample(jax.random.key(_PROBLEMS_SEED), problems, True)
+    asked = task.sample(jax.random.key(PROBLEMS_SEED), problems, True)
     scores = retriever.apply(models['retriever'], asked['queries'], asked['candidates'])
     choices, gold = jnp.argmax(scores, axis=1), asked['gold']
     rows = behind_choices(task, asked, choices)

@@ -9,10 +9,8 @@ from rlx.envs.records import RecordTask, agrees
 from rlx.envs.turns import SUCCESS
 from rlx.errors import ConfigError, at_least
 from rlx.evaluation.episodes import numbers
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0  # the held-out games are the same for every run of a task
 
 
 def state_by_state(task: RecordTask, policy: Speaker, *, games: int, max_turns: int) -> Evaluation:
@@ -44,7 +42,7 @@ def state_by_state(task: RecordTask, policy: Speaker, *, games: int, max_turns: 
 
   def ask(models: Models, memory: World):
     del memory
-    problem_key, key = jax.random.split(jax.random.key(_PROBLEMS_SEED))
+    problem_key, key = jax.random.split(jax.random.key(PROBLEMS_SEED))
     problems = world.sample(problem_key, games, True)
 
     def turn(carry, key):

@@ -13,15 +13,14 @@ from rlx.engine.speaker import Critic, Speaker
 from rlx.envs import text
 from rlx.envs.text import StepTask
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, SAMPLES_SEED, Evaluation
 from rlx.evaluation.preferences import area_under_curve
 from rlx.evaluation.text import as_transcripts
 from rlx.rewards import of_steps, spoken_steps
 from rlx.rollout.prompts import columns_of
 from rlx.types import Batch, Models, World
 
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task, as in `text.verified`
-_SAMPLES_SEED, _VERDICTS_SEED = 1, 2  # and so is the noise
+_VERDICTS_SEED = 2  # the noise of what judges say is the same for every run, too
 
 
 def graded(task: StepTask, policy: Speaker, *, problems: int) -> Evaluation:
@@ -293,9 +292,9 @@ def _share(true: jax.Array, among: jax.Array) -> jax.Array:
 
 
 def _sampled(task, policy, models, problems, candidates=1):
-  asked = task.sample(jax.random.key(_PROBLEMS_SEED), problems, True)
+  asked = task.sample(jax.random.key(PROBLEMS_SEED), problems, True)
   rows = policy.sample(
-      models['policy'], asked['prompts'], asked['prompt_lengths'], jax.random.key(_SAMPLES_SEED),
+      models['policy'], asked['prompts'], asked['prompt_lengths'], jax.random.key(SAMPLES_SEED),
       group_size=candidates,
   )
   return columns_of(asked, candidates), rows, engine.completions_of(rows, policy.decoding)

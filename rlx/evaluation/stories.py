@@ -7,11 +7,9 @@ from rlx.engine import sample as engine
 from rlx.engine.speaker import Speaker
 from rlx.envs.stories import StoryTask, StoryValue
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, SAMPLES_SEED, Evaluation
 from rlx.rollout import stories as rollouts
 from rlx.types import Models, World
-
-_PROBLEMS_SEED, _SAMPLES_SEED = 0, 1  # the held-out openings and the noise are the same for every run
 
 
 def told(
@@ -39,8 +37,8 @@ def told(
 
   def ask(models: Models, world: World) -> dict[str, jax.Array]:
     del world
-    asked = task.sample(jax.random.key(_PROBLEMS_SEED), problems, True)
-    key = jax.random.key(_SAMPLES_SEED)
+    asked = task.sample(jax.random.key(PROBLEMS_SEED), problems, True)
+    key = jax.random.key(SAMPLES_SEED)
     said = lambda rows: engine.completions_of(rows, policy.decoding)
     plain = said(policy.sample(
         models['policy'], asked['prompts'], asked['prompt_lengths'], key, group_size=1

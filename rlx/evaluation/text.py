@@ -16,15 +16,13 @@ from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
 from rlx.envs.turns import TurnTask
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, SAMPLES_SEED, Evaluation
 from rlx.rewards import labelfree
 from rlx.rewards.host import HostReward, check_compiles
 from rlx.rollout.prompts import columns_of
 from rlx.types import Annotate, Batch, Key, Models, World
 
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 _TOLD = 'eval/'
-_SAMPLES_SEED = 1  # and so is the noise of their samples
 
 
 def verified(task: Task, policy: Speaker, transcripts: int, *, problems: int) -> Evaluation:
@@ -63,7 +61,7 @@ def verified_by(
 
   def ask(models: Models, world: World):
     del world
-    asked = task.sample(jax.random.key(_PROBLEMS_SEED), problems, True)
+    asked = task.sample(jax.random.key(PROBLEMS_SEED), problems, True)
     batch = answer(models, asked)
     completions = engine.completions_of(batch, policy.decoding)
     rewards = task.verify(asked, completions)
@@ -108,7 +106,7 @@ def sampled_by(
   """`sampled` with another way to draw, `(models, problems, key) -> rows`, a row a problem."""
 
   def answer(models: Models, asked: Batch) -> Batch:
-    rows = draw(models, asked, jax.random.key(_SAMPLES_SEED))
+    rows = draw(models, asked, jax.random.key(SAMPLES_SEED))
     logprobs, entropy = policy.score(models['policy'], rows)
     mean = lambda x: jnp.mean(x, axis=1, where=rows['action_mask'])
     return {**rows, f'{_TOLD}entropy': mean(entropy), f'{_TOLD}nll': -mean(logprobs)}
@@ -164,7 +162,7 @@ def paid(task: Task, policy: Speaker, reward: Annotate, *, problems: int, sample
   def ask(models: Models, world: World) -> dict[str, jax.Array]:
     del world
     asked, rows = _samples(task, policy, models, problems, samples)
-    batch = reward(models, {**asked, **rows}, jax.random.key(_SAMPLES_SEED))
+    batch = reward(models, {**asked, **rows}, jax.random.key(SAMPLES_SEED))
     told = {name: jnp.nanmean(x.astype(jnp.float32)) for name, x in batch.items() if '/' in name}
     return {'reward': batch['rewards'].mean(), **told}
 
@@ -282,8 +280,8 @@ def as_transcripts(task: Dataset, asked: Batch, texts: list[str], right) -> list
 
 def _samples(task: Task, policy: Speaker, models: Models, problems: int, samples: int) -> tuple[Batch, Batch]:
   """Held-out problems, each repeated for its samples, and the samples."""
-  asked = task.sample(jax.random.key(_PROBLEMS_SEED), problems, True)
-  prompts, key = (asked['prompts'], asked['prompt_lengths']), jax.random.key(_SAMPLES_SEED)
+  asked = task.sample(jax.random.key(PROBLEMS_SEED), problems, True)
+  prompts, key = (asked['prompts'], asked['prompt_lengths']), jax.random.key(SAMPLES_SEED)
   rows = policy.sample(models['policy'], *prompts, key, group_size=samples)
   return columns_of(asked, samples), rows
 

@@ -13,13 +13,12 @@ from rlx.engine.turns import WHOLE, Rewriting, Turns
 from rlx.envs.text import Task
 from rlx.envs.turns import SUCCESS, TurnTask
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, Evaluation
 from rlx.models.networks import Network
 from rlx.rollout import cases, experience
 from rlx.rollout.turns import as_world
 from rlx.types import Batch, Models, World
 
-_PROBLEMS_SEED = 0  # the held-out problems are the same for every run of a task
 TRANSCRIBED = (  # columns of a row that `transcript` reads
     'tokens', 'valid', 'action_mask', 'turns', 'prompt_lengths', 'token_rewards', 'understood',
 )
@@ -213,7 +212,7 @@ def _played(
   engine.check(world_of, policy.decoding, turns, rewriting)
 
   def ask(models: Models, world: World):
-    problem_key, world_key = jax.random.split(jax.random.key(_PROBLEMS_SEED))
+    problem_key, world_key = jax.random.split(jax.random.key(PROBLEMS_SEED))
     asked = prepare(models, world, world_of.sample(problem_key, problems, True))
     rows = engine.sample(
         models['policy'], policy.model, world_of, asked, world_key, group_size=1,

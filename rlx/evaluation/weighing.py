@@ -8,14 +8,11 @@ from rlx.engine.speaker import Judge, Speaker
 from rlx.envs import weighing
 from rlx.envs.text import Task
 from rlx.errors import at_least
-from rlx.evaluation.evaluation import Evaluation
+from rlx.evaluation.evaluation import PROBLEMS_SEED, SAMPLES_SEED, Evaluation
 from rlx.losses import comparisons
 from rlx.rewards import score_votes
 from rlx.rollout.prompts import columns_of
 from rlx.types import Models, World
-
-_PROBLEMS_SEED = 0  # the held-out pairs are the same for every run of a task, as in `text.verified`
-_SAMPLES_SEED = 1  # and so is the noise of what is said of them
 
 
 def by_head(task: Task, judge: Judge, *, problems: int) -> Evaluation:
@@ -29,7 +26,7 @@ def by_head(task: Task, judge: Judge, *, problems: int) -> Evaluation:
 
   def ask(models: Models, world: World) -> dict[str, jax.Array]:
     del world
-    rows = weighing.answer_rows(task.sample(jax.random.key(_PROBLEMS_SEED), problems, True))
+    rows = weighing.answer_rows(task.sample(jax.random.key(PROBLEMS_SEED), problems, True))
     chosen, rejected = comparisons.sides(judge.apply(models['judge'], rows))
     return {'accuracy': jnp.mean(comparisons.right(chosen, rejected))}
 
@@ -48,7 +45,7 @@ def by_critiques(task: Task, critic: Speaker, judge: Judge, *, problems: int) ->
 
   def ask(models: Models, world: World) -> dict[str, jax.Array]:
     del world
-    rows = weighing.answer_rows(task.sample(jax.random.key(_PROBLEMS_SEED), problems, True))
+    rows = weighing.answer_rows(task.sample(jax.random.key(PROBLEMS_SEED), problems, True))
     written = critic.mode(models['critic'], rows['tokens'], rows['valid'].sum(axis=1))
     chosen, rejected = comparisons.sides(judge.apply(models['judge'], written))
     return {'accuracy': jnp.mean(comparisons.right(chosen, rejected))}
@@ -76,9 +73,9 @@ def by_votes(task: Task, policy: Speaker, judge: Judge, *, problems: int, doubli
 
   def ask(models: Models, world: World) -> dict[str, jax.Array]:
     del world
-    asked = task.sample(jax.random.key(_PROBLEMS_SEED), problems, True)
+    asked = task.sample(jax.random.key(PROBLEMS_SEED), problems, True)
     rows = policy.sample(
-        models['policy'], asked['prompts'], asked['prompt_lengths'], jax.random.key(_SAMPLES_SEED),
+        models['policy'], asked['prompts'], asked['prompt_lengths'], jax.random.key(SAMPLES_SEED),
         group_size=most,
     )
     said = engine.completions_of(rows, policy.decoding)
