@@ -92,11 +92,14 @@ def _padded(softcap, interpret, query, keys, values, sight, window):
 # --- which blocks see which -------------------------------------------------------------------------------
 
 
-def visible(sight: Sight, queries: int, keys: int) -> jax.Array:
+def visible(sight: Sight, window: jax.Array, queries: int, keys: int) -> jax.Array:
   """[B, T / queries, T / keys] bool: where a query of a block may see a key of another; never too few.
+
+  Of blocks in which sequences end and begin, the window leaves out fewer than are hidden.
 
   Args:
     sight: [B, T] each, with `shared_ends`; a query that sees nothing starts behind the row.
+    window: [B, 1].
     queries: of a block.
     keys: of a block.
   """
@@ -108,7 +111,9 @@ def visible(sight: Sight, queries: int, keys: int) -> jax.Array:
   begins, ends = of_blocks(sight.starts, jnp.min), of_blocks(sight.shared_ends, jnp.max)
   shared = (last >= begins) & (first < ends)
   own = last >= of_blocks(sight.own_starts, jnp.min)
-  return (first <= until) & (shared | own)
+  latest = jnp.max(sight.positions.reshape(num_rows, 1, -1, keys), axis=3)
+  near = of_blocks(sight.positions, jnp.min) - latest < window[..., None]
+  return (first <= until) & (shared | own) & near
 
 
 def _listed(seen):
@@ -273,7 +278,7 @@ def _keys_gradient(cut, softcap, interpret, query, keys, values, sight, window, 
   """Of keys and values: programs are for a block of them, and go through the heads that share them."""
   (num_rows, num_heads, length, size), kv_heads = query.shape, keys.shape[1]
   share, number = num_heads // kv_heads, length // cut.queries
-  order, count = _listed(jnp.swapaxes(visible(sight, cut.queries, cut.keys), 1, 2))
+  order, count = _listed(jnp.swapaxes(visible(sight, window, cut.queries, cut.keys), 1, 2))
   whole = pl.BlockSpec((None, share, length, size), lambda i, h, b: (b, h, 0, 0))
   numbers = pl.BlockSpec((None, share, length), lambda i, h, b: (b, h, 0))
   block = pl.BlockSpec((None, None, cut.keys, size), lambda i, h, b: (b, h, i, 0))
@@ -292,7 +297,7 @@ def _keys_gradient(cut, softcap, interpret, query, keys, values, sight, window, 
 def _along_queries(cut, query, keys, values, sight, window):
   """Specs and arguments of kernels whose programs are for a block of queries of a head."""
   share, length, size = query.shape[1] // keys.shape[1], query.shape[2], query.shape[3]
-  order, count = _listed(visible(sight, cut.queries, cut.keys))
+  order, count = _listed(visible(sight, window, cut.queries, cut.keys))
   whole = pl.BlockSpec((None, None, length, size), lambda i, h, b: (b, h // share, 0, 0))
   listed = lambda size: pl.BlockSpec((None, None, size), lambda i, h, b: (b, i, 0))
   of_queries, _ = _queries_specs(cut, query)

@@ -137,9 +137,10 @@ def test_triton_is_the_reference_when_interpreted(name):
 def test_triton_in_several_blocks_and_heads_that_are_no_power_of_two():
   rows = [(40, (130, 60, 7)), (30, (50,))], [(300, ())]
   args = vectors(330, size=24)
-  for own in (sight(330, *rows), unshared(sight(330, [(200, ()), (100, ())], []))):
+  plain = unshared(sight(330, [(200, ()), (100, ())], []))
+  for own, window in ((sight(330, *rows), EVERYTHING), (plain, EVERYTHING), (plain, 40)):
     ways = (functools.partial(attend_packed_triton, interpret=True), attend_packed_reference)
-    ours, theirs = (with_gradient(functools.partial(way, softcap=0.0), args, own, EVERYTHING) for way in ways)
+    ours, theirs = (with_gradient(functools.partial(way, softcap=0.0), args, own, window) for way in ways)
     assert_same(ours, theirs, 1e-5)
 
 
@@ -155,13 +156,21 @@ def test_triton_of_a_population_is_that_of_each_member():
   assert all(np.isfinite(x).all() for x in gradients)
 
 
-def test_blocks_that_are_listed_hold_all_that_is_seen_and_leave_out_what_is_not():
+@pytest.mark.parametrize('window, too_many', [(EVERYTHING, 4), (40, 20)])
+def test_blocks_that_are_listed_hold_all_that_is_seen_and_leave_out_what_is_not(window, too_many):
   own = sight(192, [(20, (60, 60, 40))], [(50, ()), (90, (30,))])
-  mask = np.asarray(own.sees(own.columns, own.positions, EVERYTHING))
+  mask = np.asarray(own.sees(own.columns, own.positions, window))
   seen = mask.reshape(2, 12, 16, 24, 8).any(axis=(2, 4))
-  listed = np.asarray(visible(own, 16, 8))
+  listed = np.asarray(visible(own, jnp.full((2, 1), window), 16, 8))
   assert listed[seen].all()
-  assert listed.sum() <= seen.sum() + 4
+  assert listed.sum() <= seen.sum() + too_many
+
+
+def test_of_one_sequence_the_window_leaves_out_all_blocks_that_it_hides():
+  own = sight(192, [(192, ())])
+  mask = np.asarray(own.sees(own.columns, own.positions, 40))
+  seen = mask.reshape(1, 12, 16, 24, 8).any(axis=(2, 4))
+  np.testing.assert_array_equal(visible(own, jnp.full((1, 1), 40), 16, 8), seen)
 
 
 SPLASH = {
