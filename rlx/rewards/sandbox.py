@@ -309,8 +309,11 @@ def _bubble(shown: Sequence[str]) -> list[str]:
     options += ['--cap-drop', 'ALL', '--cap-add', 'CAP_SETUID', '--cap-add', 'CAP_SETGID']
   else:
     options += ['--unshare-user', '--uid', str(_NOBODY), '--gid', str(_NOBODY)]
+  # First, or it would hide an interpreter, or a folder to show, that is itself in /tmp.
+  options += ['--perms', '1777', '--size', str(_TMP_BYTES), '--tmpfs', '/tmp']
   paths = [*_system_paths(), *(path for path in shown if os.path.exists(path))]
-  for folder in sorted({str(folder) for path in paths for folder in pathlib.Path(path).parents} - {'/'}):
+  folders = {str(folder) for path in paths for folder in pathlib.Path(path).parents}
+  for folder in sorted(folders - {'/', '/tmp'}):
     options += ['--perms', '0755', '--dir', folder]  # or it would be as closed as the one outside
   for path in paths:
     if os.path.islink(path):
@@ -321,7 +324,6 @@ def _bubble(shown: Sequence[str]) -> list[str]:
     options += ['--size', '4096', '--tmpfs', path, '--remount-ro', path]
   options += ['--proc', '/proc', '--dev', '/dev']
   options += ['--perms', '1777', '--size', str(_SHARED_MEMORY_BYTES), '--tmpfs', '/dev/shm']
-  options += ['--perms', '1777', '--size', str(_TMP_BYTES), '--tmpfs', '/tmp']
   return [*options, '--remount-ro', '/dev', '--remount-ro', '/', '--chdir', '/tmp']
 
 

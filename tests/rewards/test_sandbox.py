@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import types
 
@@ -758,6 +759,7 @@ def test_2000_programs_leave_no_zombie_and_all_start():
 
 WORKER = """
 import sys
+import tempfile
 sys.path.insert(0, {path!r})
 from rlx.rewards.sandbox import check, run_python
 limits = dict(stdin='', timeout_seconds=60, memory_bytes=1 << 28, output_bytes=1 << 16, tier={tier!r})
@@ -844,6 +846,17 @@ def test_a_sandbox_that_does_not_start_is_an_error(monkeypatch, tmp_path, script
 def test_what_a_program_says_is_not_taken_for_a_sandbox_that_does_not_start():
   said = 'import sys; print("bwrap: Creating new namespace failed", file=sys.stderr); sys.exit(1)'
   assert run(said).status == 'error'
+
+
+@needs_bubblewrap
+def test_an_interpreter_in_the_folder_for_temporary_files_is_found(monkeypatch):
+  with tempfile.TemporaryDirectory(dir='/tmp') as folder:
+    path = shutil.copy(os.path.realpath(sys.executable), folder)
+    monkeypatch.setattr(sys, 'executable', path)
+    said = 'import os, sys; print(sys.executable); open("/tmp/own", "w"); print(sorted(os.listdir("/tmp")))'
+    found = run(said)
+  assert found.status == 'ok', found
+  assert found.stdout.split('\n')[:2] == [path, str(sorted([os.path.basename(folder), 'own']))]
 
 
 def test_an_interpreter_that_the_program_may_not_read_is_an_error(monkeypatch, tmp_path):
