@@ -98,7 +98,7 @@ def test_probes_are_the_policy_s_own_answers():
   how = dict(saturated=0.5, alpha=0.5, xi=0.5)
   wanted = shaped(outcome, jnp.asarray(found, jnp.float32), numbers, in_step, **how)
   inside = np.asarray(wanted)[np.asarray(batch['action_mask'])]
-  wanted = (wanted - inside.mean()) / inside.std() * batch['action_mask']
+  wanted = (wanted - inside.mean()) / inside.std(ddof=1) * batch['action_mask']
   np.testing.assert_allclose(made['advantages'], wanted, atol=1e-4)
   last = found[np.arange(4), counts]
   np.testing.assert_allclose(made['probe/potential'], last, atol=1e-5)
