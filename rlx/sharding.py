@@ -18,6 +18,7 @@ import dataclasses
 import functools
 import logging
 import math
+import os
 from typing import Any
 
 import jax
@@ -394,3 +395,11 @@ def bytes_per_device(tree: Any, places: Any) -> int:
   placed = zip(jax.tree.leaves(tree), jax.tree.leaves(places), strict=True)
   size = lambda leaf, place: math.prod(place.shard_shape(leaf.shape)) * leaf.dtype.itemsize
   return sum(size(leaf, place) for leaf, place in placed)
+
+
+def memory_of(device: jax.Device) -> int | None:
+  """Bytes that a device has for arrays, or None where it does not say; those of a CPU share the machine's."""
+  if device.platform == 'cpu':
+    return os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') // jax.local_device_count()
+  stats = device.memory_stats()
+  return None if stats is None else stats.get('bytes_limit')

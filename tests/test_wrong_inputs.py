@@ -54,6 +54,7 @@ OVERRIDES = {
         ("population={'size': 2.0}", 'population.size=2.0'), (f"population={{'size': {2**40}}}", 'size'),
         ("updates={'epochs': 1.5, 'minibatches': 1, 'microbatches': 1}", 'updates.epochs=1.5'),
         (f'rollout.batch_size={10**12}', 'too large'), (f'evals.held_out.problems={10**12}', 'too large'),
+        ('models.policy.width=1_000_000', 'largest array is params/policy/'),
         ('nothing.at.all=1', "no 'nothing'"), ('algorithm.clip_hihg=1', "did you mean 'algorithm.clip_high'"),
         'algorithm=3', 'rollout=grpo', ('algorithm={}', 'no section with a name'),
         ("algorithm={'name', 'x'}", 'a section is a dictionary'),
@@ -132,6 +133,7 @@ OVERRIDES = {
     REPLAY: [
         'rollout.batch_size=0', 'rollout.batch_size=-1', 'rollout.warmup_steps=-1', 'rollout.capacity=0',
         'rollout.num_envs=0', 'rollout.capacity=1', 'algorithm.discount=-1',
+        (f'rollout.capacity={2 * 10**9}', 'largest array is world/'),
     ],
     ROWS: [
         'task.malformed=maybe', 'task.max_prompt_tokens=0', 'task.max_prompt_tokens=3',

@@ -6,6 +6,7 @@ keeps them for its next entry, memories that the next stage takes. The rest is l
 
 from collections.abc import Callable, Mapping
 import functools
+import math
 from typing import Any
 import zlib
 
@@ -205,6 +206,22 @@ def _keys(run: Run, entry: int, at_step: int) -> tuple[Key, Key, jax.Array]:
 def abstract_state(run: Run, entry: int) -> tuple[State, Models]:
   """Shapes, dtypes and shardings of the state in a stage, and of its frozen models; nothing is computed."""
   return _abstract_states(run)[entry]
+
+
+def check_room(run: Run, entry: int) -> None:
+  """Raises `ConfigError` where a stage and its models are more than a device has room for."""
+  leaves = jax.tree.leaves_with_path(abstract_state(run, entry))
+  needed = sharding.bytes_per_device([x for _, x in leaves], [x.sharding for _, x in leaves])
+  room = sharding.memory_of(run.mesh.local_devices[0])
+  if room is None or needed <= room:
+    return
+  path, largest = max(leaves, key=lambda leaf: math.prod(leaf[1].shape))
+  name = jax.tree_util.keystr(path[1:], simple=True, separator='/')
+  raise ConfigError(
+      f'stage {run.stages[entry].name!r} begins with {needed / 1e9:,.1f} GB on each device, which has '
+      f'{room / 1e9:,.1f}; its largest array is {name} {list(largest.shape)}: make models, stores or the '
+      'population smaller, or split the weights over more devices (`--config.mesh.fsdp`)'
+  )
 
 
 @functools.lru_cache(maxsize=4)

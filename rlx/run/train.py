@@ -30,7 +30,7 @@ from rlx.run.nonfinite import NonFiniteError
 from rlx.run.pace import Pace, compilation
 from rlx.run.program import POPULATION
 from rlx.run.stages import Examination, Run, Stage
-from rlx.run.states import abstract_state, begin, gone_on, hand_over, load_frozen
+from rlx.run.states import abstract_state, begin, check_room, gone_on, hand_over, load_frozen
 from rlx.run.writers import LiveLine, MetricsWriter, NoWriter, read_metrics
 from rlx.types import Models, State
 
@@ -300,12 +300,13 @@ def check(run: Run) -> None:
   the first begins.
 
   Raises:
-    ConfigError: a program cannot be built.
+    ConfigError: a program cannot be built, or a stage takes more memory than there is.
   """
   traced = set()
   for index, stage in enumerate(run.stages):
     try:
       state, frozen = abstract_state(run, index)
+      check_room(run, index)
       kind = (stage, jax.tree.structure(state))
       if kind not in traced:
         trace(stage, state, frozen)
