@@ -38,7 +38,7 @@ class Model:
     load: `mesh -> parameters`, in their shards, of a model that begins from files; its `init` then gives the
       structure. None for one that does not.
     source: what it begins from, for people: a directory; '' for nothing.
-    save: `(directory, source, parameters, models) -> the folders written`, for other tools; None where there
+    save: `(directory, parameters, models) -> the folders written`, for other tools; None where there
       is no such format. Parameters and models as for `view`.
     axes: what the trailing axes of its parameters mean, by the last name on their path; see `sharding.py`.
     made_for: the task or environment that it was trained in, where that was another run; None for a new one.
