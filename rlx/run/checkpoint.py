@@ -27,6 +27,7 @@ import errno
 import hashlib
 import itertools
 import json
+import logging
 import os
 import pathlib
 import platform
@@ -54,6 +55,11 @@ class _Damaged(Exception):
   """A checkpoint is not what was saved; the message says where."""
 
 
+def _not_of_a_full_disk(record: logging.LogRecord) -> bool:
+  """Threads of orbax log what they raise, in pages; of a full disk whoever waits for the save is told."""
+  return not (record.exc_info and record.exc_info[1] and is_full(record.exc_info[1]))
+
+
 class Checkpoints:
   """Saved states of one run: orbax for the arrays, our own digests for the truth."""
 
@@ -71,6 +77,7 @@ class Checkpoints:
     self._keep = keep
     processes.first_says(self._make_directory)
     self._orbax = _make_orbax()
+    logging.getLogger('absl').addFilter(_not_of_a_full_disk)  # once, however often
     self._worker = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix='checkpoint')
     self._pending = None
 

@@ -3,11 +3,13 @@
 The claim behind every test here: `restore` returns a state that was saved, bit for bit, or none at all.
 """
 
+import errno
 import json
 import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -151,6 +153,22 @@ def test_a_state_may_be_donated_as_soon_as_save_returns(tmp_path):
       restored, _ = checkpoints.restore(lambda step, extra: abstract, print)
       assert int(restored.step) == step
       assert bits(restored.params) == bits(values(step))
+
+
+def test_a_full_disk_is_an_error_and_no_pages_of_another_thread(tmp_path, caplog):
+  values = np.random.default_rng(0).normal(size=(256, 256)).astype(np.float32)  # not to be compressed
+  state = make_state(1).replace(params={'w': jnp.array(values)})
+  soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+  with Checkpoints(tmp_path, keep=1) as checkpoints:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+    try:
+      checkpoints.save(state, extra={})
+      with pytest.raises(OSError) as raised:
+        checkpoints.wait()
+    finally:
+      resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+  assert raised.value.errno == errno.ENOSPC
+  assert not [record for record in caplog.records if record.exc_info], caplog.text
 
 
 def test_extra_is_copied_when_save_is_called(tmp_path, monkeypatch):
