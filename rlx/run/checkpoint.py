@@ -27,7 +27,6 @@ import errno
 import hashlib
 import itertools
 import json
-import logging
 import os
 import pathlib
 import platform
@@ -55,11 +54,6 @@ class _Damaged(Exception):
   """A checkpoint is not what was saved; the message says where."""
 
 
-def _not_of_a_full_disk(record: logging.LogRecord) -> bool:
-  """Threads of orbax log what they raise, in pages; of a full disk whoever waits for the save is told."""
-  return not (record.exc_info and record.exc_info[1] and is_full(record.exc_info[1]))
-
-
 class Checkpoints:
   """Saved states of one run: orbax for the arrays, our own digests for the truth."""
 
@@ -77,7 +71,6 @@ class Checkpoints:
     self._keep = keep
     processes.first_says(self._make_directory)
     self._orbax = _make_orbax()
-    logging.getLogger('absl').addFilter(_not_of_a_full_disk)  # once, however often
     self._worker = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix='checkpoint')
     self._pending = None
 
@@ -180,7 +173,7 @@ class Checkpoints:
     step = manifest['step']
     partial = self._directory / f'{step}.partial'
     try:
-      self._check_room()
+      self._check_room(arrays)
       self._write_whole(partial, manifest, arrays)
     except Exception as error:
       shutil.rmtree(partial, ignore_errors=True)
@@ -192,15 +185,17 @@ class Checkpoints:
     for old in others[self._keep - 1 :]:
       shutil.rmtree((self._directory / str(old)).rename(self._directory / f'{old}.partial'))
 
-  def _check_room(self) -> None:
-    """Raises `OSError` where the disk has not even room for what the step before took.
+  def _check_room(self, arrays: Arrays) -> None:
+    """Raises `OSError` where the disk has no room for what the step before took, or for the first arrays.
 
     Orbax would say the same in pages, from threads that outlive the call.
     """
+    needed = sum(array.nbytes for array in arrays.values())
     for step in self._steps()[:1]:
       files = (path for path in (self._directory / str(step)).rglob('*') if path.is_file())
-      if shutil.disk_usage(self._directory).free < sum(path.stat().st_size for path in files):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._directory))
+      needed = sum(path.stat().st_size for path in files)
+    if shutil.disk_usage(self._directory).free < needed:
+      raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._directory))
 
   def _write_whole(self, partial: pathlib.Path, manifest: dict, arrays: Arrays) -> None:
     """The arrays, and the manifest with what they and their files are told by."""
