@@ -51,7 +51,6 @@ def main(argv: list[str]) -> int:
     except RuntimeError as error:  # one that fails leaves the others
       print(f'{name} failed: {error}', flush=True)
       failed.append(name)
-    _forget_programs()
   if failed:
     raise CommandError(f'{len(failed)} of {len(chosen)} failed: {", ".join(failed)}')
   return EXIT_DONE
@@ -168,6 +167,7 @@ def _run_arm(config: str, claim: Claim, arm: Arm, directory: Path) -> list[Path]
     with _timed(directory):
       for run_directory, seeds in runs.items():
         run_here([f'--config={path}', f'--workdir={run_directory}', '--quiet', *words, *seeds])
+        _forget_programs()
     seconds = sum(map(float, (directory / SPENT).read_text().split()))
     (directory / DONE).write_text(json.dumps({'cpu_seconds': seconds}) + '\n')
   return list(runs)
@@ -208,7 +208,7 @@ def _where() -> dict:
 
 
 def _forget_programs() -> None:
-  """Compiled programs of one claim are of no use to the next, and fill the memory."""
+  """Compiled programs of one run are of no use to the next; those of sixteen filled a process's maps."""
   import jax
 
   jax.clear_caches()

@@ -126,11 +126,13 @@ def test_what_is_given_an_argument_is_tried_and_not_kept(folder, monkeypatch, ca
 
 def test_metrics_that_are_not_evaluations_are_read_from_one_run_a_seed(folder, monkeypatch):
   (folder / 'mine.py').write_text(CONFIG.replace("final('eval/game/first')", "final('reward/mean')"))
-  runs = []
+  runs, forgotten = [], []
   monkeypatch.setattr(reproduce, 'run_here', runs.append)
+  monkeypatch.setattr(reproduce, '_forget_programs', lambda: forgotten.append(len(runs)))
   with pytest.raises(FileNotFoundError):  # nothing was run
     reproduce.run('mine', claims.of('mine'), folder / 'runs')
   assert [x for argv in runs for x in argv if 'seed=' in x] == [f'--config.seed={x}' for x in range(5)]
+  assert forgotten == [1, 2, 3, 4, 5]  # else the programs of many runs fill the memory of the process
 
 
 @pytest.mark.parametrize('argv, words', [
