@@ -16,8 +16,8 @@ between them; a trial seed came to 0.52, one with a rate of 1e-3 and 2.4 times t
 with an entropy bonus fell to 0.23. With the imitation of here, more noise, half of the episodes and half as
 many steps more, three trial seeds came to 0.83, 0.75 and 0.57, and trained clean to 0.60, 0.58 and 0.54. On
 one trial seed twice the rate is no better for 'trained clean' (0.54, and 0.68 with half of the episodes and
-the rate of here). So 0.05 is claimed. Questions about two subjects were tried
-before, with three times the rate, and answers were unlearnt.
+the rate of here). So 0.05 is claimed. Questions about two subjects were tried before, with three times the
+rate, and answers were unlearnt.
 
 Result: it shows. Final eval/noisy/f1 after 180 train steps, median of 5 seeds (worst): 0.6875 (0.6686),
 'trained clean' 0.5632 (0.5469). Claimed, and got (95 % interval over seeds): above 'trained clean' by 0.05,
