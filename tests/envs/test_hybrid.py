@@ -17,6 +17,15 @@ COMPOSED = composed(
 )
 
 
+def assert_verified(task, answer, right):
+  """Of a problem whose answer is 2; `$` is the end token, and behind it there may be nothing."""
+  tokens = [EOS_ID if c == '$' else task.encode(c)[0] for c in answer]
+  for width in (len(tokens), 12):
+    completions = np.zeros((1, width), np.int32)
+    completions[0, :len(tokens)] = tokens
+    assert task.verify({'answers': task.encode('2')[None]}, completions).tolist() == [float(right)]
+
+
 @pytest.mark.slow
 def test_the_task_keeps_the_contract():
   check_task(TASK, num=500)
@@ -45,11 +54,7 @@ def test_both_modes_are_shown_as_often():
     at_once=[('?3;#2$', True), ('!3;#2$', False), ('#2$', False)],
 ))
 def test_a_mode_is_kept(answer, right):
-  tokens = [EOS_ID if c == '$' else TASK.encode(c)[0] for c in answer]
-  for width in (len(tokens), 12):
-    completions = np.zeros((1, width), np.int32)
-    completions[0, :len(tokens)] = tokens
-    assert TASK.verify({'answers': TASK.encode('2')[None]}, completions).tolist() == [float(right)]
+  assert_verified(TASK, answer, right)
 
 
 @pytest.mark.slow
@@ -80,8 +85,4 @@ def test_composed_solutions_say_the_values_or_the_last_one():
     at_once=[('?3=2$', True), ('!3=2$', False), ('=2$', False), ('?3=', False)],
 ))
 def test_a_composed_mode_is_kept(answer, right):
-  tokens = [EOS_ID if c == '$' else COMPOSED.encode(c)[0] for c in answer]
-  for width in (len(tokens), 9):
-    completions = np.zeros((1, width), np.int32)
-    completions[0, :len(tokens)] = tokens
-    assert COMPOSED.verify({'answers': COMPOSED.encode('2')[None]}, completions).tolist() == [float(right)]
+  assert_verified(COMPOSED, answer, right)
