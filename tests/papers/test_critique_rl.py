@@ -11,7 +11,7 @@ from rlx.envs.seat_conformance import check_seat_task
 from rlx.envs.worlds.critique import critique
 from rlx.experiments.configs.selfplay import critique_rl
 
-HOW = {'modulus': 5, 'skill': 0.5, 'follows': 0.8}
+HOW = {'modulus': 5, 'skill': 0.5, 'follows': 0.8, 'sees': 0.4}
 STAGES = {'judge': {'direct': 1.0, 'indirect': 0.0}, 'both': {'direct': 0.5, 'indirect': 1.0}}
 STAGES['indirect'] = {'direct': 0.0, 'indirect': 1.0}
 
@@ -66,6 +66,19 @@ def test_the_expert_is_as_skilled_and_as_docile_as_is_said():
   assert abs((first == 3).mean() - 0.5) < 0.03 and abs((told == 4).mean() - 0.8) < 0.03 and (kept == 1).all()
   others = [(first == digit).mean() for digit in (0, 1, 2, 4)]
   assert all(abs(a - b) < 0.05 for a, b in itertools.pairwise(others))
+
+
+def test_the_experts_critiques_are_right_as_often_as_is_said():
+  task = critique(**HOW, **STAGES['both'])
+  keys = jax.random.split(jax.random.key(0), 4000)
+  says = jax.jit(jax.vmap(lambda state, key: task.expert(state, key)[0][0] - task.encode('0')[0], (None, 0)))
+  critiques = lambda first: np.asarray(says(
+      jax.tree.map(jnp.int32, {'answer': 3, 'phase': 1, 'first': first, 'word': 0}), keys
+  ))
+  shares = lambda said: [(said == word).mean() for word in range(6)]
+  anything = 0.6 * np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.5])
+  np.testing.assert_allclose(shares(critiques(3)), anything + [0, 0, 0, 0, 0, 0.4], atol=0.03)
+  np.testing.assert_allclose(shares(critiques(1)), anything + [0, 0, 0, 0.4, 0, 0], atol=0.03)
 
 
 def test_the_world_keeps_the_contract():

@@ -5,8 +5,9 @@ actor keeps what is called right; told another digit, it takes it as often as `f
 confused and says any other. So a critic that always names the right digit helps, and one that also leaves
 right answers alone helps more: that takes telling them apart.
 
-The expert's first answers are right as often as `skill` says, its refinements are as above, and its critics
-say anything: it is there for an actor to be cloned from. Critics are paid for judging (`direct`), for what
+The expert's first answers are right as often as `skill` says, and its refinements are as above; of its
+critiques the share `sees` is right, with the right digit, and the others are anything. It is there for an
+actor to be cloned from, and a critic to begin with. Critics are paid for judging (`direct`), for what
 the actor makes of it (`indirect`), or for both.
 """
 
@@ -23,13 +24,16 @@ _MARKS, _DIGITS, _RIGHT = 'AC', '0123456789', 'y'
 _ACTOR, _CRITIC = 0, 1
 
 
-def critique(*, modulus: int, skill: float, follows: float, direct: float, indirect: float) -> SeatTask:
+def critique(
+    *, modulus: int, skill: float, follows: float, sees: float, direct: float, indirect: float
+) -> SeatTask:
   """Sums of two digits; all pairs are trained on, nothing is held out.
 
   Args:
     modulus: of the sums, in 3..10.
     skill: share of the expert's first answers that are right; of the others each is as frequent.
     follows: share of the critic's digits that the expert takes over.
+    sees: share of the expert's critiques that are right; of the others half say `y`.
     direct: what a critic gets for telling right from wrong.
     indirect: what a critic gets where the second answer is right.
   Returns:
@@ -38,7 +42,7 @@ def critique(*, modulus: int, skill: float, follows: float, direct: float, indir
     is none ends the episode, and is worth nothing.
   """
   between(3, 10, modulus=modulus)
-  between(0, 1, skill=skill, follows=follows)
+  between(0, 1, skill=skill, follows=follows, sees=sees)
   alphabet = _MARKS + _DIGITS[:modulus] + _RIGHT
   marks, digits = text.characters(_MARKS, alphabet), text.characters(_DIGITS[:modulus], alphabet)
   critiques = jnp.concatenate([digits, text.characters(_RIGHT, alphabet)])
@@ -89,10 +93,11 @@ def critique(*, modulus: int, skill: float, follows: float, direct: float, indir
     but = lambda x: (x + other) % modulus  # any other one
     drawn = jax.random.uniform(sure_key)
     answer = jnp.where(drawn < skill, state['answer'], but(state['answer']))
-    anything = jax.random.randint(other_key, (), 0, 2 * modulus)
+    anything = jnp.minimum(jax.random.randint(other_key, (), 0, 2 * modulus), modulus)
+    seen = jnp.where(state['first'] == state['answer'], modulus, state['answer'])
     taken = jnp.where(drawn < follows, state['word'], but(state['word']))
     refined = jnp.where(state['word'] == modulus, state['first'], taken)
-    word = jnp.stack([answer, jnp.minimum(anything, modulus), refined])[state['phase']]
+    word = jnp.stack([answer, jnp.where(drawn < sees, seen, anything), refined])[state['phase']]
     return critiques[word][None], jnp.int32(1)
 
   return SeatTask(
