@@ -7,8 +7,8 @@ of four in front (`small`), most rows have parted before, by a letter that decid
 differences of a tree of eight rows are there: it did not show (0.554 beside 0.595 by GRPO, median of five
 seeds). Without them, 64 rows at 1.5e-3 leave nothing to win: on three trial seeds both had it after some 100
 steps. With 16 rows three trial seeds had 0.458 beside 0.434, which ten others do not bear out. Nor is there
-more to see on sparse chains (`brpo_chain.on_sparse_chains`, four trial seeds, the last ten evaluations): 0.491
-beside 0.485 by GRPO, both at 2.5e-4, and 0.441 at 5e-4.
+more to see on sparse chains (`brpo_chain.on_sparse_chains`, means of four trial seeds): 0.491 beside 0.485 by
+GRPO, both at 2.5e-4, and 0.441 at 5e-4.
 
 Paper: https://arxiv.org/abs/2509.18314
 
