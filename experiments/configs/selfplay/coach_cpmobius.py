@@ -15,11 +15,11 @@ After 150 steps of solutions, not 50, the player had nothing left to learn, and 
 steps, with three times the learning rate).
 
 Votes alone teach little here: most players lose with either coach. With one level throughout, three trial
-seeds fall from 0.67 of the held-out problems to 0.57 with level 1, 0.57 with 2 and 0.45 with 3, and to 0.49
+seeds fall from 0.67 of the held-out problems to 0.57 with level 1, 0.57 with 2 and 0.45 with 3, and to 0.48
 with an unpaid coach; the mean chance of a solution goes from 0.46 to 0.51 with level 2 alone. So a good coach
 would say 2, and what is claimed of its level is not what pays here. It hardly finds out: what a level is
 worth is less than 0.001 a step. With a coach's rate of 1e-2 the same seeds end at a level of 2.0 and at 0.49,
-as with an unpaid one.
+hardly above the unpaid one.
 
 Result: it does not show. Final eval/held_out/accuracy after 200 train steps, median of 5 seeds (worst):
 0.6426 (0.4727), 'coach not paid' 0.5879 (0.4043). Claimed, and got (95 % interval over seeds): above 'coach
