@@ -3,7 +3,9 @@
     rlx --config=credit/seeupo_sorting --workdir=runs/seeupo
     rlx --config=credit/seeupo_sorting:jointly=True --workdir=runs/seeupo_joint
 
-`jointly` is GRPO with as many updates of all turns at once.
+`jointly` is GRPO with as many updates of all turns at once, in which each token counts four times, and by
+turns once. With each row in one of four updates in the place of all (`updates.minibatches`), three trial
+seeds came to 0.77, 0.84 and 0.78, and by turns to 0.74, 0.78 and 0.74.
 
 Paper: https://arxiv.org/abs/2602.06554.
 
