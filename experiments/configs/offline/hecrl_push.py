@@ -4,10 +4,13 @@ Paper: Haramati et al., 2026, https://arxiv.org/abs/2602.02722
 
     rlx --config=offline/hecrl_push --workdir=runs/hecrl_push
 
-Result: it does not show. Final eval/episodes/placed after 3000 train steps, median of 10 seeds (worst):
-0.4531 (0.375), 'the flat policy' 0.4375 (0.3906). Claimed, and got (95 % interval over seeds): above 'the
-flat policy', got 0.02344 (-0.01823 to 0.04688), the seeds leave it open. 251 CPU-s on 1 cores of a CPU;
-`rlx reproduce offline/hecrl_push`.
+In evaluations of 32 episodes, as they were before, ten other seeds left it open whether subgoals place more
+blocks (0.023, from -0.018 to 0.047): so few episodes say little of a seed. That it arrives more often, with
+all blocks and the agent in place, is not claimed.
+
+Result: it shows. Final eval/episodes/placed after 3000 train steps, median of 10 seeds (worst): 0.4805
+(0.3438), 'the flat policy' 0.4258 (0.3262). Claimed, and got (95 % interval over seeds): above 'the flat
+policy', got 0.04362 (0.02116 to 0.06283). 690 CPU-s on 2 cores of a CPU; `rlx reproduce offline/hecrl_push`.
 """
 
 from ml_collections import ConfigDict
@@ -25,6 +28,7 @@ NEAR_STEPS = 8
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: those of gciql_corridor."""
   config = parent.get_config(arg)
+  config.seed = 10  # the first ones had been looked at
   flat = {'features': 2, 'wavelengths': WAVELENGTHS, 'hidden': (64, 64), 'activation': 'relu'}
   # Of places on a grid the last wavelength says how far from one they are.
   denoiser = {**flat, 'wavelengths': (*WAVELENGTHS, 1.0), 'hidden': (64, 64, 64)}
@@ -59,12 +63,12 @@ def get_config(arg: str = '') -> ConfigDict:
   config.optimizer.learning_rate = 2e-3
   config.evals.episodes = {
       'name': 'subgoal_episodes',
-      'every': config.evals.episodes.every,
+      'every': config.steps,  # episodes cost more than the training
       'num_samples': 16,
       'near': -(1 - DISCOUNT**NEAR_STEPS) / (1 - DISCOUNT),  # what so many steps cost
       'keep_steps': 3,
       'tolerance': 0.5,  # cells
-      'episodes': 32,
+      'episodes': 256,
       'max_subgoals': 30,
       'max_steps': 60,
   }
@@ -73,7 +77,7 @@ def get_config(arg: str = '') -> ConfigDict:
     config.steps = 4
     config.data.update(num_envs=3, num_steps=20)
     config.rollout.batch_size = 16
-    config.evals.episodes.update(episodes=2, num_samples=2, max_subgoals=2, max_steps=4)
+    config.evals.episodes.update(every=2, episodes=2, num_samples=2, max_subgoals=2, max_steps=4)
   return config
 
 
