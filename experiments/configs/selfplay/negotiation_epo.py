@@ -3,20 +3,25 @@
     rlx --config=selfplay/negotiation_epo --workdir=runs/epo
 
 The world is `envs/worlds/advised.py`. An actor, and another of another size, learn from its expert to carry
-out any advice (`drill`, `drill_other`), and are frozen. The strategist then learns from its play against
-itself, both sides advised, by what it was worth turn by turn. It is examined against a strategist that has
-learnt nothing, with the actor that it learnt with and with the other one.
+out any advice (`drill`, `drill_other`), and are frozen. The strategist is shown the words of advice, drawn by
+chance (`words`), and then learns from its play against itself, both sides advised, by what it was worth turn
+by turn. It is examined against itself as it was before that play, with the actor that it learnt with and with
+the other one.
 
 Paper: https://arxiv.org/abs/2502.12486. There the actors are large models that understand advice, and a judge
 says which turns were good; here the turns of a seat are compared with each other.
 
-Heard or not, the strategist comes to an even split: an actor that was shown how to bargain needs no advice.
+Without `words` both arms had .5 in an earlier claim: the strategist that had learnt nothing said what was no
+advice, by which it lost at once, and its opponent was paid the half that is paid for that.
 
-Result: it does not show. Mean of the last 2 eval/leads/payoff_adviser after 600 train steps, median of 5
-seeds (worst): 0.5 (0.4975), 'unheard' 0.5041 (0.4968). Claimed, and got (95 % interval over seeds): above
-'unheard' by 0.05, got -0.003437 (-0.00549 to 0.00316), the run fails it; mean of the last 2
-eval/other/payoff_adviser: above 'unheard' by 0.05, got -0.002303 (-0.005887 to 0.005237), the run fails it.
-511 CPU-s on 2 cores of a CPU; `rlx reproduce selfplay/negotiation_epo`.
+What is learnt is to come to terms: .77 to .87 of the games end in a deal where advice is heard, .55 to .6
+where it is not. The untaught side gains still more than the learnt one (.44 to .58, where it had .33 to .35).
+
+Result: it shows. Mean of the last 2 eval/leads/payoff_adviser after 660 train steps, median of 5 seeds
+(worst): 0.4129 (0.4057), 'unheard' 0.3237 (0.3166). Claimed, and got (95 % interval over seeds): above
+'unheard' by 0.05, got 0.09536 (0.06814 to 0.1308); mean of the last 2 eval/other/payoff_adviser: above
+'unheard' by 0.05, got 0.1114 (0.09538 to 0.1325). 414 CPU-s on 2 cores of a CPU;
+`rlx reproduce selfplay/negotiation_epo`.
 """
 
 from ml_collections import ConfigDict
@@ -35,8 +40,9 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
   config = kuhn_mars.get_config('')
+  config.seed = 5  # the first ones had been looked at
   config.steps = STEPS
-  config.stages = ('drill', 'drill_other', 'main')
+  config.stages = ('drill', 'drill_other', 'words', 'main')
   config.task = {'name': 'worlds.advised.advised', 'moves': MOVES, 'discount': 0.9, 'heard': True}
   base = {**config.models.policy.to_dict(), 'context_length': 16}
   config.models = ConfigDict({
@@ -55,7 +61,8 @@ def get_config(arg: str = '') -> ConfigDict:
   config.algorithm = {**parent, 'kl': {'name': 'no_kl'}}
   config.optimizer.update(learning_rate=2e-3, decay_steps=0)
   for name, actor in (('drill', 'actor'), ('drill_other', 'other')):
-    config[name] = _drill(config, actor)
+    config[name] = _drill(config, actor, ('first', 'second'), steps=240)
+  config.words = _drill(config, 'policy', tuple(SELF), steps=60)
   config.evals = ConfigDict({'leads': _exam(LEADS, 'actor'), 'other': _exam(LEADS, 'other')})
   config.log.headline = 'eval/leads/payoff_adviser'
   if arg.smoke:
@@ -78,19 +85,19 @@ def claim() -> Claim:
   )
 
 
-def _drill(config: ConfigDict, actor: str) -> dict:
-  """A stage in which an actor learns to do as it is told."""
+def _drill(config: ConfigDict, model: str, learnt: tuple[str, ...], *, steps: int) -> dict:
+  """A stage of imitation: an actor learns to do as it is told, or the strategist the words of advice."""
   return {
-      'steps': 240,
+      'steps': steps,
       'stop': ConfigDict(),
-      'trained': (actor,),
+      'trained': (model,),
       'slow': ConfigDict(),
       'decoding': config.decoding.to_dict(),
       'rollout': {
-          'name': 'seats.shown', 'names': dict.fromkeys((*SELF, *ACTORS), actor),
-          'episodes': 64, 'turn_tokens': 1, 'max_turns': 2 * MOVES, 'learnt': ('first', 'second'),
+          'name': 'seats.shown', 'names': dict.fromkeys((*SELF, *ACTORS), model),
+          'episodes': 64, 'turn_tokens': 1, 'max_turns': 2 * MOVES, 'learnt': learnt,
       },
-      'algorithm': {'name': 'sft', 'names': {'policy': actor}},
+      'algorithm': {'name': 'sft', 'names': {'policy': model}},
       'updates': config.updates.to_dict(),
       'optimizer': {**config.optimizer.to_dict(), 'learning_rate': 4e-3},
   }
@@ -106,9 +113,10 @@ def _exam(advisers: dict, actor: str) -> dict:
 
 def _shrink(config: ConfigDict) -> None:
   """A run of a few seconds that takes every path."""
-  config.steps = config.drill.steps = config.drill_other.steps = 4
+  config.steps = 4
   config.rollout.update(episodes=16, group_size=4)
-  config.drill.rollout.episodes = config.drill_other.rollout.episodes = 8
+  for name in ('drill', 'drill_other', 'words'):
+    config[name].steps, config[name].rollout.episodes = 4, 8
   for exam in config.evals.values():
     exam.update(every=2, problems=16)
   config.checkpoint = {'every': 2, 'keep': 2}
