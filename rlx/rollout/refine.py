@@ -16,8 +16,9 @@ from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine.columns import window
 from rlx.engine.speaker import Speaker
+from rlx.envs import text
 from rlx.envs.text import Task
-from rlx.rollout.prompts import check_groups, columns_of
+from rlx.rollout.prompts import check_groups, check_solutions, columns_of
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
@@ -67,6 +68,45 @@ def rounds(
         drafts = engine.completions_of(batch, policy.decoding).reshape(num_prompts, group_size, -1)
         prompts, lengths = with_workspace(problems, *distil(drafts))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts), world
+
+  return StatefulRollout(begin=task.begin, draw=rollout, data=task.data)
+
+
+def shown(
+    task: Task, policy: Speaker, *, batch_size: int, group_size: int, num_slots: int, distil: Callable
+) -> StatefulRollout:
+  """Draws training problems with their solutions as the actions, half of them behind a workspace.
+
+  For supervised stages: a small policy has then seen what its own drafts look like before it is paid for
+  reading them.
+
+  Args:
+    task: where problems come from.
+    policy: samples the drafts, and scores solutions.
+    batch_size: rows B of the batch, an even number.
+    group_size: M, drafts of a problem that is read with a workspace.
+    num_slots: as for `prompts.completions`.
+    distil: as for `rounds`.
+  Returns:
+    A `rollout` function; rows with workspaces are the last ones.
+  Raises:
+    ValueError: numbers that do not divide, or a solution is longer than the actions that are scored.
+  """
+  check_solutions(task, policy)
+  half = check_groups(batch_size, 2)
+
+  def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
+    problem_key, draft_key = jax.random.split(key)
+    problems, world = task.draw(world, problem_key, batch_size)
+    batch = policy.sample(
+        models['policy'], problems['prompts'][half:], problems['prompt_lengths'][half:], draft_key,
+        group_size=group_size, num_slots=num_slots,
+    )
+    drafts = engine.completions_of(batch, policy.decoding).reshape(half, group_size, -1)
+    workspaces, sizes = distil(drafts)
+    sizes = jnp.concatenate([jnp.zeros_like(sizes), sizes])  # none in the first half
+    prompts, lengths = with_workspace(problems, jnp.concatenate([workspaces, workspaces]), sizes)
+    return text.demonstrations({**problems, 'prompts': prompts, 'prompt_lengths': lengths}), world
 
   return StatefulRollout(begin=task.begin, draw=rollout, data=task.data)
 

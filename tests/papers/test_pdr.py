@@ -87,6 +87,18 @@ def test_a_round_reads_what_the_drafts_before_it_said():
   np.testing.assert_allclose(batch['sampler_logprobs'], logprobs, atol=2e-5)
 
 
+def test_half_of_what_is_shown_has_a_workspace_and_all_of_it_is_solved():
+  show = refine.shown(TASK, POLICY, batch_size=8, group_size=DRAFTS, num_slots=0, distil=DISTIL)
+  batch, _ = jax.jit(show.draw)({'policy': MODEL.init(jax.random.key(0))}, {}, jax.random.key(1))
+  check(batch)
+  tokens, lengths = np.asarray(batch['tokens']), np.asarray(batch['prompt_lengths'])
+  assert (lengths[:4] == 4).all() and (lengths[4:] > 4).all()  # `1+2=`, and with what the drafts said
+  zero = int(TASK.encode('0')[0])
+  for row, length in zip(tokens, lengths, strict=True):
+    assert row[length - 1] == EQUALS
+    assert row[length] - zero == row[0] + row[2] - 2 * zero and row[length + 1] == text.EOS_ID
+
+
 def test_numbers_that_do_not_divide_are_refused():
   with pytest.raises(ValueError, match='does not divide rollout.batch_size=24'):
     operator(2, 24)

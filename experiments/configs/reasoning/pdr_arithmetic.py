@@ -6,14 +6,20 @@ Paper: https://arxiv.org/abs/2510.01123. What is new is where rows come from, so
 round of a prompt is a group. With `num_rounds = 1` it is training on single passes. `eval/held_out/accuracy`
 is of single passes; `eval/rounds/first` and `last` are of the drafts of both rounds.
 
-Result: it does not show. Mean of the last 3 eval/rounds/last after 260 train steps, median of 5 seeds
-(worst): 0.07207 (0.002252), 'single passes' 0.01239 (0.004504). Claimed, and got (95 % interval over seeds):
-above 'single passes', got 0.04429 (-0.00563 to 0.131), the seeds leave it open; mean of the last 3
-eval/rounds/gain: above 0, got -0.1569 (-0.2733 to -0.03791), the run fails it. 218 CPU-s on 1 cores of a CPU;
-`rlx reproduce reasoning/pdr_arithmetic`.
+The solutions of the first stage stand behind problems, and behind problems with a workspace of drafts, half
+of each (`refine.shown`). Where workspaces are not shown, the second round is right 0.07 of the time after as
+many steps of GRPO, and 0.16 less often than the first (five seeds); after 800 0.47 of the time, and 0.18 less
+often (two trial seeds).
 
-Tried: 800 steps, two trial seeds: the second round is right 0.47 of the time, which is still rising, and 0.18
-less often than the first.
+Reading gains nothing here. With the first stage kept until half of the answers are right, and the most
+frequent draft alone in sight, both rounds are right 0.60 of the time (three trial seeds, from 0.51 to 0.77;
+gains from -0.03 to 0.02). Why it does not copy what most of its drafts say was not found out.
+
+Result: it shows in part. Mean of the last 3 eval/rounds/last after 340 train steps, median of 6 seeds
+(worst): 0.2675 (0.1532), 'single passes' 0.1796 (0.07658). Claimed, and got (95 % interval over seeds): above
+'single passes', got 0.1081 (0.02534 to 0.1979); mean of the last 3 eval/rounds/gain: above 0, got -0.06531
+(-0.125 to -0.01745), the run fails it. 441 CPU-s on 2 cores of a CPU;
+`rlx reproduce reasoning/pdr_arithmetic`.
 """
 
 from ml_collections import ConfigDict
@@ -29,6 +35,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing), `small` (as in the quickstart, 200 steps)."""
   small = parse_arg(arg, smoke=False, small=False).small
   config = arithmetic.get_config(arg)
+  config.seed = 10  # the first ones had been looked at
   config.population.size = 3
   if small:
     config.steps = 200
@@ -46,6 +53,10 @@ def get_config(arg: str = '') -> ConfigDict:
       },
   }
   operator = {name: config.rollout[name] for name in ('group_size', 'num_rounds', 'distil')}
+  config.sft.rollout = {
+      'name': 'refine.shown', 'batch_size': config.sft.rollout.batch_size, 'num_slots': 0,
+      **{name: config.rollout[name] for name in ('group_size', 'distil')},
+  }
   problems = config.evals.held_out.problems // 8  # as many rows in a round
   config.evals.rounds = {**config.evals.held_out, 'name': 'refined', 'problems': problems, **operator}
   return config
@@ -61,5 +72,6 @@ def claim() -> Claim:
       reading=mean('eval/rounds/last', last=3),
       asserts=(above('single passes'), reaches(0.0, reading=mean('eval/rounds/gain', last=3))),
       controls=(Arm('single passes', {'rollout.num_rounds': 1}),),
+      seeds=6,
       minutes=6.0,
   )
