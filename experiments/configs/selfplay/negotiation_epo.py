@@ -19,11 +19,15 @@ where it is not. The untaught side gains still more than the learnt one (.44 to 
 A strategist that does not learn is heard with 0.39, 0.34 and 0.37 (three trial seeds), one that learns with
 0.42 and 0.48 on the first two of these.
 
-Result: it shows. Mean of the last 2 eval/leads/payoff_adviser after 660 train steps, median of 5 seeds
-(worst): 0.4129 (0.4057), 'unheard' 0.3237 (0.3166). Claimed, and got (95 % interval over seeds): above
-'unheard' by 0.05, got 0.09536 (0.06814 to 0.1308); mean of the last 2 eval/other/payoff_adviser: above
-'unheard' by 0.05, got 0.1114 (0.09538 to 0.1325). 414 CPU-s on 2 cores of a CPU;
-`rlx reproduce selfplay/negotiation_epo`.
+Beside what is unheard alone, it showed on five other seeds (0.095, 0.068 to 0.131; the other actor 0.111,
+0.095 to 0.133). Who learns nothing was put beside it since, and other seeds were taken.
+
+Result: it shows. Mean of the last 2 eval/leads/payoff_adviser after 660 train steps, median of 7 seeds
+(worst): 0.4306 (0.4074), 'unheard' 0.331 (0.3197), 'untaught' 0.351 (0.3331). Claimed, and got (95 % interval
+over seeds): above 'unheard' by 0.05, got 0.1011 (0.08643 to 0.1137); mean of the last 2
+eval/other/payoff_adviser: above 'unheard' by 0.05, got 0.09 (0.06959 to 0.09711); above 'untaught', got
+0.07432 (0.06004 to 0.08789); mean of the last 2 eval/other/payoff_adviser: above 'untaught', got 0.06339
+(0.04019 to 0.07459). 557 CPU-s on 2 cores of a CPU; `rlx reproduce selfplay/negotiation_epo`.
 """
 
 from ml_collections import ConfigDict
@@ -42,7 +46,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
   config = kuhn_mars.get_config('')
-  config.seed = 5  # the first ones had been looked at
+  config.seed = 10  # the first ones had been looked at
   config.steps = STEPS
   config.stages = ('drill', 'drill_other', 'words', 'main')
   config.task = {'name': 'worlds.advised.advised', 'moves': MOVES, 'discount': 0.9, 'heard': True}
@@ -73,17 +77,19 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """Unheard, the strategist learns as long and its advice is drawn by chance."""
+  """Unheard, the strategist learns as long and its advice is drawn by chance; untaught, it is heard."""
+  other = mean('eval/other/payoff_adviser', last=2)
   return Claim(
       paper='S142',
       says='a strategist that learns raises what its side gets by a frozen actor, and by another actor too',
       reading=mean('eval/leads/payoff_adviser', last=2),
       asserts=(
-          above('unheard', by=0.05),
-          above('unheard', by=0.05, reading=mean('eval/other/payoff_adviser', last=2)),
+          above('unheard', by=0.05), above('unheard', by=0.05, reading=other),
+          above('untaught'), above('untaught', reading=other),
       ),
-      controls=(Arm('unheard', {'task.heard': False}),),
-      minutes=4.0,
+      controls=(Arm('unheard', {'task.heard': False}), Arm('untaught', {'optimizer.learning_rate': 0.0})),
+      seeds=7,
+      minutes=7.0,
   )
 
 
