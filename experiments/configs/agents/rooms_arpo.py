@@ -17,14 +17,12 @@ from ml_collections import ConfigDict
 from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.agents import rooms_scaling
-from rlx.experiments.configs.agents.rooms_scaling import LONG
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   parse_arg(arg, smoke=False)
-  config = rooms_scaling.get_config(arg)
-  config.rollout.max_turns = {'name': 'controllers.schedules.constant', 'value': LONG}
+  config = rooms_scaling.rooms(arg, steps=60, batch_size=32)
   config.rollout.update(name='replayed_episodes', num_problems=32, success=1.0)
   return config
 

@@ -18,13 +18,15 @@ from ml_collections import ConfigDict
 from rlx.config import parse_arg
 from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.agents import rooms_scaling
-from rlx.experiments.configs.agents.rooms_scaling import LONG, STEPS
+from rlx.experiments.configs.agents.rooms_scaling import LONG
+
+STEPS = 60
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   parse_arg(arg, smoke=False)
-  config = rooms_scaling.get_config(arg)
+  config = rooms_scaling.rooms(arg, steps=STEPS, batch_size=32)
   config.rollout.max_turns = {
       'name': 'controllers.schedules.horizon',
       'first': 3,
