@@ -10,10 +10,10 @@ hops that were asked of the right index, which is known as the questions are mad
 turns that were understood. Accuracy is told apart by hops.
 
 In trials of one seed the second part was the share of the queries that went to the right index. All of that
-is had with a query or two, and so GRPO learnt to make no more of them and to guess. At a weight of 0.5, and
-200 steps of GRPO, it was still too much: on five seeds four hops were answered with 0.106 (median; 0.015
-where imitation went on), for the plain answer alone with 0.205, and of chains drawn at random with 0.144;
-three of them no more often than by imitation.
+is had with a query or two, and so GRPO learnt to make no more of them and to guess. The share of the hops at
+a weight of 0.5, with 200 steps of GRPO, was too much as well: on five seeds four hops were answered with
+0.106 (median; 0.015 where imitation went on), for the plain answer alone with 0.205, and of chains drawn at
+random with 0.144.
 
 Paper: https://arxiv.org/abs/2508.14880. There a language model of 32 billion parameters browses the web
 beside an index of medicine, and some 2,100 trajectories are imitated.
