@@ -18,7 +18,8 @@ from rlx.engine.columns import window
 from rlx.engine.speaker import Speaker
 from rlx.envs import text
 from rlx.envs.text import Task
-from rlx.rollout.prompts import check_groups, check_solutions, columns_of
+from rlx.errors import at_least
+from rlx.rollout.prompts import check_groups, check_single, check_solutions, columns_of
 from rlx.types import Batch, Key, Models, StatefulRollout, World
 
 
@@ -90,10 +91,17 @@ def shown(
   Returns:
     A `rollout` function; rows with workspaces are the last ones.
   Raises:
-    ValueError: numbers that do not divide, or a solution is longer than the actions that are scored.
+    ValueError: the task is not procedural, its solutions are longer than the actions that are scored, or the
+      batch has no two halves.
   """
+  check_single(task)
+  if not isinstance(task, Task):
+    raise ValueError('only procedural tasks say the solutions of what they ask; take prompts.solutions')
   check_solutions(task, policy)
-  half = check_groups(batch_size, 2)
+  at_least(1, group_size=group_size)
+  half, odd = divmod(batch_size, 2)
+  if half < 1 or odd:
+    raise ValueError(f'batch_size={batch_size}: half of the rows have a workspace; take an even number')
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     problem_key, draft_key = jax.random.split(key)

@@ -99,6 +99,14 @@ def test_half_of_what_is_shown_has_a_workspace_and_all_of_it_is_solved():
     assert row[length] - zero == row[0] + row[2] - 2 * zero and row[length + 1] == text.EOS_ID
 
 
+def test_solutions_are_shown_of_tasks_that_have_them_and_to_two_halves():
+  show = functools.partial(refine.shown, policy=POLICY, group_size=DRAFTS, num_slots=0, distil=DISTIL)
+  with pytest.raises(ValueError, match='batch_size=7: half of the rows have a workspace'):
+    show(TASK, batch_size=7)
+  with pytest.raises(ValueError, match='only procedural tasks'):
+    show(object(), batch_size=8)
+
+
 def test_numbers_that_do_not_divide_are_refused():
   with pytest.raises(ValueError, match='does not divide rollout.batch_size=24'):
     operator(2, 24)

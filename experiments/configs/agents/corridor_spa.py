@@ -17,8 +17,7 @@ four of five trial seeds solve nothing. Behind more imitation, up to 0.3, two tr
 end come to 0.86 and 0.83 in 100 steps. With an estimator beside them both stand at 0 after 10 steps, where
 what it says is noise; at a quarter of the policy's rate they come to 0.67 and 0.48. With one that has learnt
 for 120 or 250 steps before and goes on, one seed comes to 0.86 and 0.67, and the other one falls to 0 within
-10 steps, where its episodes last as long as they may: the sums of what they are paid fall later than what
-they earn.
+10 steps, and its episodes then last as long as they may.
 """
 
 from ml_collections import ConfigDict

@@ -14,9 +14,9 @@ Result: it shows in part. Mean of the last 3 eval/held_out/accuracy after 400 tr
 alone' by 0.1, got 0.6611 (0.2478 to 0.7289); mean of the last 3 eval/held_out/needless: below 0.13, got -0.26
 (-0.26 to -0.26), the run fails it. 182 CPU-s on 2 cores of a CPU; `rlx reproduce agents/errand_ask`.
 
-To ask always is what it settles on, for what is asked is always answered: so did three trial seeds each at
-costs of 0.3, 0.4 and 0.5 (paid 0.5, 0.6 and 0.6), and at 0.4 with a bonus of 0.03 or 0.1 for entropy, though
-to ask where it is needed would then earn 0.1 more.
+To ask always is what it settles on, and then all rows of a group earn the same: so did three trial seeds each
+at costs of 0.3, 0.4 and 0.5 (paid 0.5, 0.6 and 0.6), and at 0.4 with a bonus of 0.03 or 0.1 for entropy,
+though to ask where it is needed would then earn 0.1 more.
 """
 
 from ml_collections import ConfigDict

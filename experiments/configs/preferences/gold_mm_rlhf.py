@@ -17,16 +17,15 @@ steps are not enough for DPO, one β was ahead of the dynamic one by 0.002 to 0.
 and 1). At 0.05, which is here, the dynamic one with k = 0.5 was ahead by 0.003. Half of the β was put
 beside the claim after a look at it, for a smaller β for all pairs might have been what helps: it is better
 than β_0 by far less than the dynamic one. Of the three it is the best; the larger β, of the same mean as the
-dynamic one, is the worst. To be above that one was claimed first; β_0 is as well, so that it says nothing of
-the mechanism, and the claim is now to be above the best one.
+dynamic one, is the worst. To be above that one and β_0 was claimed first; a β without the mechanism is above
+either, so that this says little, and the claim is now to be above the best of the three.
 
 Paper: https://arxiv.org/abs/2502.10391
 
 Result: it shows. Mean of the last 10 eval/implied/right after 1200 train steps, median of 10 seeds (worst):
 0.817 (0.7943), 'one β' 0.8061 (0.7847), 'one β of the same mean' 0.8054 (0.7837), 'one β, half of it' 0.8075
-(0.7872). Claimed, and got (95 % interval over seeds): above 'one β', got 0.007697 (0.00362 to 0.009929);
-above 'one β, half of it', got 0.00527 (0.001811 to 0.007429). 60 CPU-s on 2 cores of a CPU;
-`rlx reproduce preferences/gold_mm_rlhf`.
+(0.7872). Claimed, and got (95 % interval over seeds): above 'one β, half of it', got 0.00527 (0.001811 to
+0.007429). 60 CPU-s on 2 cores of a CPU; `rlx reproduce preferences/gold_mm_rlhf`.
 """
 
 from ml_collections import ConfigDict
@@ -72,12 +71,12 @@ def claim() -> Claim:
       says='with a β that grows with the margin that a reward model sees, DPO orders more pairs right by '
       'the true reward than with one β, from the same wrong labels',
       reading=mean('eval/implied/right', last=10),
-      asserts=(above('one β'), above('one β, half of it')),
+      asserts=(above('one β, half of it'),),
       controls=(
           Arm('one β', {'algorithm.loss.share': 0.0}),
           Arm('one β of the same mean', {'algorithm.loss.share': 0.0, 'algorithm.loss.beta': SAME_MEAN}),
+          Arm('one β, half of it', {'algorithm.loss.share': 0.0, 'algorithm.loss.beta': 0.05}),
       ),
-      beside=(Arm('one β, half of it', {'algorithm.loss.share': 0.0, 'algorithm.loss.beta': 0.05}),),
       seeds=10,
       minutes=2.0,
   )
