@@ -1,17 +1,17 @@
-"""`rlx list [KIND] [WORD]`: algorithms, configs and parts that configs can name, with their papers."""
+"""`rlx list [KIND] [WORD]`: algorithms, configs, parts that configs can name, and papers."""
 
 import ast
 import dataclasses
 
 from rlx import config
-from rlx.experiments import catalogue
+from rlx.experiments import catalogue, paper_list
 from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 
 SECTIONS = {
     'tasks': 'task', 'environments': 'env', 'models': 'models', 'rollouts': 'rollout', 'rewards': 'reward',
     'data': 'data', 'evaluations': 'evals', 'optimizers': 'optimizer', 'stops': 'stop',
 }
-KINDS = ('algorithms', 'configs', *SECTIONS, 'reward-functions', *catalogue.FORMULAS)
+KINDS = ('algorithms', 'configs', 'papers', *SECTIONS, 'reward-functions', *catalogue.FORMULAS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +63,8 @@ def entries(kind: str) -> list[Entry]:
     return _algorithms()
   if kind == 'configs':
     return [_of(name, catalogue.docstring(path)) for name, path in config.names().items()]
+  if kind == 'papers':
+    return [_of_paper(paper) for paper in paper_list.papers()]
   if kind in catalogue.FORMULAS:
     return [_of(name, ast.get_docstring(node)) for name, node in catalogue.choices(kind).items()]
   nodes = catalogue.reward_functions() if kind == 'reward-functions' else catalogue.functions(SECTIONS[kind])
@@ -79,6 +81,11 @@ def _algorithms() -> list[Entry]:
       *(_of(node.name, ast.get_docstring(node)) for node in catalogue.presets()),
       *(_of(of_control(path), docstring) for path, docstring in control.items()),
   ]
+
+
+def _of_paper(paper: paper_list.Paper) -> Entry:
+  places = '; '.join(f'{place.name} ({place.came})' for place in paper.places)
+  return Entry(f'{paper.id} {paper.name}', f'{paper.title}: {places or paper_list.NOT_BUILT}', ())
 
 
 def _of(name: str, docstring: str) -> Entry:

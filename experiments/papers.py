@@ -10,7 +10,7 @@ from pathlib import Path
 import re
 
 from rlx import config
-from rlx.experiments import catalogue, claims, results
+from rlx.experiments import catalogue, claims, paper_list, results
 
 ROOT = Path(__file__).parent.parent
 HEADER = """\
@@ -30,6 +30,14 @@ same run with the mechanism off. A claim *shows* where the lower end of a 95 % b
 {claims}
 Configs without a claim yet: {others}.
 
+## Every paper of the list
+
+rlx is for the systems of these papers; `rlx list papers WORD` finds them here and says what came of each.
+{papers}
+
+| id | paper | where | what came of it |
+|---|---|---|---|
+{by_id}
 ## Algorithms
 
 A file each. Most pass the conformance table (`tests/test_conformance.py`): an algorithm learns a toy,
@@ -88,8 +96,11 @@ def table() -> str:
   of_language = {path: text for path, text in configs.items() if path not in of_control}
   algorithms, control, presets = catalogue.algorithms(), catalogue.control(), catalogue.presets()
   known = claims.named()
-  rows = {'counted': results.counted(known), 'claims': claims_table(known), 'others': _others(known)}
-  text = HEADER.format(**rows)
+  listed = paper_list.papers()
+  text = HEADER.format(
+      counted=results.counted(known), claims=claims_table(known), others=_others(known),
+      papers=paper_list.counted(listed), by_id=''.join(map(_by_id, listed)),
+  )
   text += ''.join(_algorithm(path, doc, of_language, checks) for path, doc in algorithms.items())
   text += PRESETS + ''.join(_preset(node, of_language, checks) for node in presets)
   text += CONTROL + ''.join(_algorithm(path, doc, of_control, checks) for path, doc in control.items())
@@ -132,6 +143,13 @@ def claims_table(known) -> str:
   ordered = sorted(known.items(), key=lambda one: (one[1].paper or 'without', one[0]))
   link = lambda name: _link(config.names()[name])
   return results.HEADER + ''.join(results.row(name, claim, link(name)) for name, claim in ordered)
+
+
+def _by_id(paper: paper_list.Paper) -> str:
+  paths = config.names()
+  link = lambda name: _link(paths[name] if name in paths else ROOT / name)
+  links = '<br>'.join(f'[{Path(place.name).stem}]({link(place.name)})' for place in paper.places)
+  return _row(paper.id, paper.called, links, paper.came)
 
 
 def _others(known) -> str:

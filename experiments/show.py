@@ -1,4 +1,4 @@
-"""`rlx show NAME`: what a config or a function is, its arguments, the configs that use it, their results."""
+"""`rlx show NAME`: what a config, function or paper is, what it asks for, who uses it, what came of it."""
 
 import ast
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import sys
 
 from rlx import config
 from rlx.errors import ConfigError, did_you_mean
-from rlx.experiments import catalogue
+from rlx.experiments import catalogue, paper_list
 from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 from rlx.names import PACKAGES, definitions, modules, resolve
 
@@ -19,12 +19,13 @@ def main(argv: list[str]) -> int:
   path, function = _config(name), _function(name)
   pages = [of_config(name, path)] if path else []
   pages += [of_function(name, function)] if function else []
+  pages += [of_paper(paper) for paper in paper_list.papers() if paper.id == name.upper()]
   if not pages:
     pages = [of_module(x, path) for x, path in modules('rlx').items() if x.endswith(f'.{name}')]
   if not pages:
     known = {*definitions('rlx'), *config.names()}
     hint = did_you_mean(name, known) or '; `rlx list` says what there is'
-    raise CommandError(f'{name!r} is no config, and no function of rlx{hint}')
+    raise CommandError(f'{name!r} is no config, no function of rlx, and no id of a paper{hint}')
   print('\n\n\n'.join(pages))
   return EXIT_DONE
 
@@ -37,6 +38,16 @@ def of_config(name: str, path: Path) -> str:
   lines += [f'get_config: {ast.get_docstring(node)}' for node in makes if ast.get_docstring(node)]
   values = config.flat(config.load(name))
   return '\n'.join(lines + [f'{key}: {x}' for key, x in values if f'.{key}'.endswith('.algorithm.name')])
+
+
+def of_paper(paper: paper_list.Paper) -> str:
+  """Where a paper is, and what came of what it claims there."""
+  paths = config.names()
+  lines = [f'{paper.id}  {paper.called}']
+  for place in paper.places:
+    came = catalogue.result(paths[place.name].read_text()) if place.name in paths else place.came
+    lines += ['', f'in {place.name}: {came}']
+  return '\n'.join(lines if paper.places else [*lines, '', paper_list.NOT_BUILT])
 
 
 def of_function(name: str, function: Callable) -> str:
@@ -92,6 +103,6 @@ def _function(name: str) -> Callable | None:
 def _parser() -> Parser:
   parser = Parser(prog='rlx show', description='What a name means, in --config or in a section of a config.')
   parser.add_argument(
-      'name', metavar='NAME', help='grpo, quickstart/arithmetic, math.math_answer, yours.f'
+      'name', metavar='NAME', help='grpo, quickstart/arithmetic, math.math_answer, S155, yours.f'
   ).completer = lambda **_: [*config.names(), *definitions('rlx')]
   return parser

@@ -68,8 +68,9 @@ def test_what_only_prints_does_not_import_jax(argv):
     (['list', 'configs', 'nothing like it'], "none of them has 'nothing like it'"),
     (['list', 'rewards', 'math'], "none of them has 'math' in its line; configs has"),
     (['--config=quickstart/arithmetic', "--config.reward={'name': 'a', 'b': 1}"], '--workdir=DIR is missing'),
-    (['show', 'grop'], "'grop' is no config, and no function of rlx; did you mean 'grpo'?"),
+    (['show', 'grop'], "'grop' is no config, no function of rlx, and no id of a paper; did you mean 'grpo'?"),
     (['show', 'completions'], 'latent.completions, nucleus.completions, prompts.completions'),
+    (['list', 'papers', 'no such paper'], "none of them has 'no such paper'"),
     (['show', 'nobody.of.this_name'], "no package 'nobody' is installed"),
 ])
 def test_a_mistake_is_one_line_and_exit_code_2(argv, words, capsys):
@@ -78,7 +79,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(argv, words, capsys):
   assert words in error and error.count('\n') == 1 and error.startswith('rlx: ')
 
 
-@pytest.mark.parametrize('kind', [kind for kind in listing.KINDS if kind != 'configs'])
+@pytest.mark.parametrize('kind', [kind for kind in listing.KINDS if kind not in ('configs', 'papers')])
 def test_what_is_listed_can_be_named_in_a_config(kind, capsys):
   entries = listing.entries(kind)
   assert entries and len({entry.name for entry in entries}) == len(entries)
@@ -101,6 +102,11 @@ def test_configs_are_listed_with_what_they_are_and_their_paper(capsys):
 @pytest.mark.parametrize('argv, words', [
     (['list'], f'{len(config.names())} configs'),
     (['list', 'algorithms', '2402.03300'], 'grpo'),
+    (['list', 'papers', 'galactic'], 'tests/papers/test_galactic.py (tested)'),
+    (['list', 'papers', 'S002'], ': not built'),
+    (['show', 'S002'], 'not built'),
+    (['show', 'S001'], 'in agents/rooms_arpo: it shows'),
+    (['show', 'S068'], 'in tests/papers/test_srl.py: tested'),
     (['list', 'reward-functions', 'humaneval'], 'code.humaneval'),
     (['list', 'losses', 'sequence_ratio'], 'losses.ratios.sequence_ratio'),
     (['list', 'controllers', 'thompson'], 'controllers.prompts.thompson'),

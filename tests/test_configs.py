@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 import pytest
 
 from rlx import config as configs
-from rlx.experiments import catalogue, config_docs, papers
+from rlx.experiments import catalogue, claims, config_docs, paper_list, papers
 from rlx.names import PACKAGES, resolve
 from rlx.run import learning, train
 from rlx.run.build import build
@@ -186,3 +186,19 @@ def test_the_page_of_sections_is_up_to_date():
 
 def test_papers_table_is_up_to_date():
   assert (ROOT / 'docs/papers.md').read_text() == papers.table(), 'run: python -m rlx.experiments.papers'
+
+
+def test_every_paper_has_a_row_and_leads_where_it_says():
+  listed = paper_list.papers()
+  assert [paper.id for paper in listed] == [f'S{number:03}' for number in range(1, 248)]
+  for paper in listed:
+    for place in paper.places:
+      if place.name not in configs.names():
+        assert paper.id in catalogue.docstring(ROOT / place.name), place.name
+
+
+def test_papers_are_found_by_the_claims_of_configs():
+  """They are read from the sources, without importing any."""
+  named = {(one, name) for name, claim in claims.named().items() for one in claim.paper.split()}
+  found = {(paper.id, place.name) for paper in paper_list.papers() for place in paper.places}
+  assert named == {(one, name) for one, name in found if name in configs.names()}

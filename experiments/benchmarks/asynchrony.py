@@ -7,8 +7,8 @@ a = 1.5), as a call of a tool or a judge would take; a batch waits for its longe
 long as the device takes for a step, which is measured first. Without a lag the device waits meanwhile; with
 one it learns and draws. The largest age that was seen, in updates, stands beside its bound.
 
-After AsyncFlow, https://arxiv.org/abs/2507.01663, whose stages are joined by a queue of single samples; here
-a batch is what moves.
+After AsyncFlow (S074), https://arxiv.org/abs/2507.01663, whose stages are joined by a queue of single
+samples; here a batch is what moves.
 """
 
 import argparse

@@ -7,7 +7,7 @@ The loop is how simulators and learners are put together in Python: a call choos
 environments (compiled, but for one step), what came of it is copied to the host, and the rows of all steps
 are handed to a compiled update. The one program is what `rlx --config=control/ppo_cartpole` runs.
 
-After Galactic, https://arxiv.org/abs/2306.07552, which keeps simulator, policy and learner on one device.
+After Galactic (S017), https://arxiv.org/abs/2306.07552: simulator, policy and learner on one device.
 """
 
 import argparse

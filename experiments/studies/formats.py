@@ -6,7 +6,7 @@ Two-digit addition whose demonstrations are written in two ways: `85`, or `-58`,
 reverse order. Both are right. A model learns a mixture of them from scratch, and then by rewards alone; what
 is told is the share of each format among samples, accuracy, and pass@8.
 
-The question is that of Echo Chamber, https://arxiv.org/abs/2504.07912, on a toy.
+The question is that of Echo Chamber (S011), https://arxiv.org/abs/2504.07912, on a toy.
 """
 
 from pathlib import Path

@@ -6,7 +6,7 @@ DPO, IPO, KTO and CPO begin from a base model, from one that has learnt demonstr
 (SFT), or from one that has learnt demonstrations for other prompts (instructed), and learn from the same
 comparisons of the base model's answers. Worlds and measures are those of `rlx/envs/gold.py`.
 
-Source of the question: https://arxiv.org/abs/2404.14723, whose models are language models on benchmarks.
+Source of the question: S147, https://arxiv.org/abs/2404.14723, with language models on benchmarks.
 """
 
 import argparse

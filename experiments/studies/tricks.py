@@ -6,7 +6,7 @@ Two-digit addition with the quickstart's decoder. All variants begin from the sa
 stopped early) and draw the same noise, so that differences are paired by seed. Each variant is five runs in
 one program. Four updates a batch: with one, ratios are 1 and no clip does anything.
 
-The question is that of Tricks or Traps, https://arxiv.org/abs/2508.08221.
+The question is that of Tricks or Traps (S182), https://arxiv.org/abs/2508.08221.
 """
 
 import itertools

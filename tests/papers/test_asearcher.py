@@ -1,4 +1,4 @@
-"""ASearcher: slots stay busy though turns have a heavy tail; questions that grow are solvable and hard.
+"""ASearcher (S085): slots stay busy though turns have a heavy tail; questions that grow stay solvable.
 
 https://arxiv.org/abs/2508.07976
 

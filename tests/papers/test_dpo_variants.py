@@ -1,4 +1,4 @@
-"""Losses of preferences from several starts and sizes. https://arxiv.org/abs/2404.14723"""
+"""S147: losses of preferences from several starts and sizes. https://arxiv.org/abs/2404.14723"""
 
 import jax
 import jax.numpy as jnp

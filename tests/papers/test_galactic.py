@@ -1,4 +1,4 @@
-"""Galactic: simulator, policy and learner in one program; what they learn is what a loop in Python learns.
+"""Galactic (S017): simulator, policy and learner in one program; it learns what a loop in Python learns.
 
 Source: https://arxiv.org/abs/2306.07552. How much faster it is: `rlx.experiments.benchmarks.python_loop`.
 """

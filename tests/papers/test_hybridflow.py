@@ -1,5 +1,5 @@
-"""HybridFlow: weights go from the layout that learns to the one that samples and back, and nothing is there
-twice; an algorithm is a short program over them.
+"""HybridFlow (S091): weights go from the layout that learns to the one that samples and back, and nothing is
+there twice; an algorithm is a short program over them.
 
 Source: https://arxiv.org/abs/2409.19256, sections 4.1 and 5. There models are worker groups behind a
 controller in Python; here the controller is traced, and the layouts are shardings of one program.

@@ -1,7 +1,7 @@
 """Lite PPO and the grid around it: every combination of the parts is one call.
 
-Tricks or Traps, https://arxiv.org/abs/2508.08221. Whether Lite PPO is better than GRPO was tried over the
-grid with five seeds on arithmetic (docs/studies/tricks.md): no difference shows there.
+Tricks or Traps (S182), https://arxiv.org/abs/2508.08221. Whether Lite PPO is better than GRPO was tried over
+the grid with five seeds on arithmetic (docs/studies/tricks.md): no difference shows there.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Hyper-parameters for several objectives: the best by hypervolume on some seeds is better on others."""
+"""S094, hyper-parameters for several objectives: the best by hypervolume is better on other seeds, too."""
 
 import functools
 

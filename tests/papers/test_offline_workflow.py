@@ -1,4 +1,4 @@
-"""A workflow for offline RL: the mean Q of the data says when to stop, without trying the policy.
+"""S164, a workflow for offline RL: the mean Q of the data says when to stop, without trying the policy.
 
 The rules are tested on series. The paper's claim, that the checkpoint which they choose is nearly the best
 one, was looked for once and not found: conservative Q-learning on 360 transitions of `sparse_pointmass`,

@@ -1,4 +1,4 @@
-"""SRL: one experiment, three placements of its workers, one learning curve.
+"""SRL (S068): one experiment, three placements of its workers, one learning curve.
 
 Source: https://arxiv.org/abs/2306.16688, section 4. Actors, policy workers and trainers are there processes
 joined by streams. Here sampling and learning take turns on the same devices, or lie side by side on devices
