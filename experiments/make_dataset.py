@@ -21,6 +21,10 @@ def main(argv: list[str]) -> int:
   from rlx.data import transitions as datasets
   from rlx.run.checkpoint import environment
 
+  try:
+    datasets.check_place(arguments.output)
+  except ValueError as error:
+    raise CommandError(f'--output: {error}') from error
   run = _run(arguments)
   dataset, at_step = _dataset(arguments, run)
   description = {

@@ -12,7 +12,7 @@ import pytest
 from rlx.experiments import imports
 
 FLOORS = (  # from the bottom
-    {'rlx', 'types', 'errors', 'kernels'},  # rlx/__init__.py itself is empty
+    {'rlx', 'types', 'errors', 'files', 'kernels'},  # rlx/__init__.py itself is empty
     {'ahead', 'names', 'lens', 'optimizers', 'processes', 'sharding', 'tracking', 'unscored', 'watchdog'},
     {'config', 'envs', 'reductions'},  # calls by name; worlds: what there is to act in and to answer
     {'models'},  # which see worlds through their shapes

@@ -218,6 +218,9 @@ def test_an_exported_policy_acts_without_rlx(run, tmp_path, capsys):
   assert len(of_one) == 1
   described = json.loads((tmp_path / 'policy/policy.json').read_text())
   assert described['actions'] == {'kind': 'discrete', 'num': 2} and described['step'] == 4
+  (tmp_path / 'policy/notes.txt').write_text('mine')
+  assert launch.main(['export', f'--workdir={run}', f'--output={tmp_path}']) == launch.EXIT_DO_NOT_RETRY
+  assert 'policy holds notes.txt, no part of a policy; choose another directory' in one_line(capsys)
 
 
 @pytest.mark.slow

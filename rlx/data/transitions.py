@@ -24,6 +24,7 @@ from rlx import ahead, types
 from rlx.advantages import temporal
 from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
+from rlx.files import replacing
 from rlx.names import fill
 from rlx.types import Batch, Key
 
@@ -107,20 +108,37 @@ def trajectories(dataset: Batch) -> list[dict[str, np.ndarray]]:
 # --- files --------------------------------------------------------------------------------------------------
 
 
+def check_place(path: str | Path) -> None:
+  """Raises `ValueError` where a data set cannot be put: no such folder, or something else stands there."""
+  path = Path(path)
+  if not path.absolute().parent.is_dir():
+    raise ValueError(f'{path}: there is no folder {path.absolute().parent}; make it first')
+  if path.exists() and not _is_ours(path):
+    raise ValueError(f'{path} is there and is no data set that rlx wrote; choose another file')
+
+
+def _is_ours(path: Path) -> bool:
+  if not zipfile.is_zipfile(path):
+    return False
+  with zipfile.ZipFile(path) as file:
+    return f'{_HEADER}.npy' in file.namelist()
+
+
 def save(path: str | Path, dataset: Batch, description: Mapping[str, Any]) -> None:
-  """Writes a data set as one .npz file: an array a column, and a header.
+  """Writes a data set as one .npz file, all of it or nothing: an array a column, and a header.
 
   Args:
-    path: of the file; what is there is replaced.
+    path: of the file; a data set that is there is replaced, and nothing else is.
     dataset: with at least the standard columns.
     description: of JSON's types: the environment, the policy, versions. `load` returns it.
   Raises:
-    ValueError: a column is missing, or is not what the table of standard keys says.
+    ValueError: a column is missing, or is not what the table of standard keys says; or as `check_place`.
   """
   check(dataset, 'this data set')
+  check_place(path)
   header = json.dumps({'format': _FORMAT, **description})
   arrays = {name: np.asarray(column) for name, column in dataset.items()}
-  with Path(path).open('wb') as file:  # numpy appends .npz to a name, and not to a file
+  with replacing(path) as file:  # numpy appends .npz to a name, and not to a file
     np.savez_compressed(file, **{_HEADER: np.array(header)}, **arrays)
 
 

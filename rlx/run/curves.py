@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from rlx.files import write_atomically
 from rlx.run import style
-from rlx.run.writers import Path, read_metrics, write_atomically
+from rlx.run.writers import Path, read_metrics
 
 REWARD, LOSS, TRAINING_RETURN = 'reward/mean', 'loss/total', 'episode/return'
 ACCURACY, SCORE = 'accuracy', 'score'  # what the headline of a run is drawn as: a share, or any other number

@@ -21,14 +21,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlx.envs.control.environment import Environment
-from rlx.errors import ConfigError
+from rlx.errors import ConfigError, some
+from rlx.files import write_atomically
 from rlx.models import safetensors
 from rlx.models.networks import Policy
 from rlx.models.recurrent import Recurrent
 from rlx.run.opened import Opened
 from rlx.run.stages import there
-from rlx.run.writers import write_atomically
 
+_FILES = ('params.safetensors', 'policy.stablehlo', 'policy.json')
 PLATFORMS = ('cpu', 'cuda', 'rocm', 'tpu')
 
 
@@ -44,7 +45,7 @@ def export_policies(opened: Opened, directory: Path, *, member: int) -> tuple[Pa
   Returns:
     The folders.
   Raises:
-    ConfigError: there is no such member, or a package is missing.
+    ConfigError: there is no such member, a package is missing, or something else stands in a folder.
   """
   if importlib.util.find_spec('flatbuffers') is None:
     raise ConfigError("jax.export writes with flatbuffers, which is not installed: pip install 'rlx[export]'")
@@ -52,15 +53,27 @@ def export_policies(opened: Opened, directory: Path, *, member: int) -> tuple[Pa
   known = {name: stage.kind(name) for name in there(own, stage.models)}
   parts = {one.roles[role] for one in known.values() for role in one.model.stands_on}
   shown = jax.device_get(stage.view(own))
-  written = []
+  folders = {}
   for name, one in known.items():
     functions, is_ours = one.model.functions, name in stage.trained or one.model.init is None
     if is_ours and name not in parts and isinstance(functions, Policy | Recurrent):
-      written.append(_write(Path(directory) / name, functions, shown[name], opened))
-  return tuple(written)
+      folders[name] = Path(directory) / name
+  for folder in folders.values():
+    _check_place(folder)
+  for name, folder in folders.items():
+    _write(folder, known[name].model.functions, shown[name], opened)
+  return tuple(folders.values())
 
 
-def _write(folder: Path, policy: Policy | Recurrent, params: Any, opened: Opened) -> Path:
+def _check_place(folder: Path) -> None:
+  """Raises `ConfigError` where a folder holds what no earlier export has left."""
+  if folder.exists() and not folder.is_dir():
+    raise ConfigError(f'{folder} is there and is no folder; choose another directory')
+  if folder.is_dir() and (others := sorted({path.name for path in folder.iterdir()} - set(_FILES))):
+    raise ConfigError(f'{folder} holds {some(others)}, no part of a policy; choose another directory')
+
+
+def _write(folder: Path, policy: Policy | Recurrent, params: Any, opened: Opened) -> None:
   folder.mkdir(parents=True, exist_ok=True)
   env = opened.run.task
   leaves = jax.tree_util.tree_leaves_with_path(params)
@@ -79,7 +92,6 @@ def _write(folder: Path, policy: Policy | Recurrent, params: Any, opened: Opened
       'platforms': exported.platforms, 'step': opened.position.step,
   }
   write_atomically(folder / 'policy.json', (json.dumps(described, indent=2) + '\n').encode())
-  return folder
 
 
 def _function(policy: Policy | Recurrent, params: Any, env: Environment) -> tuple[Callable, tuple]:

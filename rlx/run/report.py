@@ -16,9 +16,10 @@ from typing import Any
 
 from rlx import config as configs
 from rlx.errors import ConfigError
+from rlx.files import write_atomically
 from rlx.run import curves
 from rlx.run.curves import called, percent
-from rlx.run.writers import Path, format_seconds, read_metrics, write_atomically
+from rlx.run.writers import Path, format_seconds, read_metrics
 
 __all__ = ['Told', 'called', 'told', 'write_curve', 'write_report']
 

@@ -18,6 +18,7 @@ import uuid
 
 from rlx import config as configs
 from rlx.errors import ConfigError
+from rlx.files import write_atomically
 
 Path = str | os.PathLike[str]
 Samples = Sequence[Mapping[str, Any]]
@@ -243,9 +244,7 @@ def _name_in(workdir: pathlib.Path, tracker: str, make) -> str:
   names = json.loads(path.read_text()) if path.exists() else {}
   if tracker not in names:
     names[tracker] = make()
-    partial = path.with_suffix('.tmp')
-    partial.write_text(json.dumps(names, indent=2) + '\n')
-    partial.replace(path)
+    write_atomically(path, (json.dumps(names, indent=2) + '\n').encode())
   return names[tracker]
 
 

@@ -12,11 +12,11 @@ from ml_collections import ConfigDict
 from rlx import config as configs
 from rlx import processes
 from rlx.errors import ConfigError, is_full
+from rlx.files import write_atomically
 from rlx.models.language import LanguageModel
 from rlx.run import extend, lock, version
 from rlx.run.checkpoint import environment
 from rlx.run.stages import Run
-from rlx.run.writers import write_atomically
 
 # What a run writes: where one of these is, and no config.json of a run, they are somebody else's.
 _OURS = (

@@ -20,6 +20,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from rlx.errors import ConfigError
+from rlx.files import write_atomically
 from rlx.run.trackers import Samples, Writer
 
 Path = str | os.PathLike[str]
@@ -185,21 +186,6 @@ def summarise_population(metrics: Mapping[str, np.ndarray]) -> dict[str, float]:
     summary |= {name: float(np.median(known))}
     summary |= {f'{name}.min': float(known.min()), f'{name}.max': float(known.max())}
   return summary
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-  """Writes a file that a reader, or a killed run, sees in its old or its new state, never between."""
-  path = pathlib.Path(path)
-  temporary = path.with_name(path.name + '.tmp')
-  try:
-    with temporary.open('wb') as file:
-      file.write(data)
-      file.flush()
-      os.fsync(file.fileno())  # the rename may reach the disk before the data do
-    os.replace(temporary, path)
-  except OSError:
-    temporary.unlink(missing_ok=True)  # half of it would only take room
-    raise
 
 
 class LiveLine:

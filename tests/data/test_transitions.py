@@ -199,6 +199,25 @@ def test_make_dataset_of_a_run(tmp_path, capsys):
       np.testing.assert_array_equal(episode['next_observations'][:-1], episode['observations'][1:])
 
 
+def test_make_dataset_replaces_data_sets_and_nothing_else(tmp_path, capsys):
+  path = 'experiments/configs/control/sac_pendulum.py:smoke'
+  arguments = (f'--config={path}', '--source=random', '--num_envs=2')
+  output = tmp_path / 'set.npz'
+  for num in (5, 6):
+    assert make(*arguments, f'--num_steps={num}', f'--output={output}') == launch.EXIT_DONE
+  assert len(datasets.load(output)[0]['rewards']) == 12 and list(tmp_path.iterdir()) == [output]
+  capsys.readouterr()
+  (tmp_path / 'notes.txt').write_text('mine')
+  np.savez(tmp_path / 'other.npz', x=np.zeros(3))
+  for name in ('notes.txt', 'other.npz'):
+    before = (tmp_path / name).read_bytes()
+    assert make(*arguments, f'--output={tmp_path / name}') == launch.EXIT_DO_NOT_RETRY
+    assert f'{name} is there and is no data set that rlx wrote' in capsys.readouterr().err
+    assert (tmp_path / name).read_bytes() == before
+  assert make(*arguments, f'--output={tmp_path}/no/set.npz') == launch.EXIT_DO_NOT_RETRY
+  assert f'there is no folder {tmp_path}/no; make it first' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ('arguments', 'what'),
     [
