@@ -140,9 +140,9 @@ def short(name: str) -> str:
 def chooses(source: str, name: str) -> bool:
   """Whether a config's source names a function: by its name, or by a function of its file."""
   named = rf'(?:[\w.]+\.)?{name}(?:\.\w+)?'
-  by_update = rf"algorithm\.update\(\s*name='{name}'"
+  by_keyword = rf"\bname='{named}'"
   by_assignment = rf"algorithm\.name(?:, [\w.]+)? = '{name}'"
-  return bool(re.search(rf"'name': '{named}'|{by_update}|{by_assignment}", source))
+  return bool(re.search(rf"'name': '{named}'|{by_keyword}|{by_assignment}", source))
 
 
 def paragraph(text: str) -> str:
