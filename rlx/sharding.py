@@ -30,10 +30,12 @@ MESH_AXES = ('data', 'fsdp', 'tensor')
 
 Axes = Mapping[str, tuple]  # name of a parameter -> meaning of its trailing axes
 
-# Meaning -> mesh axis for training (weights spread over `fsdp`) and for sampling (gathered over it).
-TRAINING_RULES = {'vocab': 'tensor', 'embed': 'fsdp', 'heads': 'tensor', 'mlp': 'tensor', None: None}
-SAMPLING_RULES = {**TRAINING_RULES, 'embed': None}
 ROWS = ('data', 'fsdp')
+# Meaning -> mesh axes for training (weights spread over `fsdp`) and for sampling (gathered over it).
+TRAINING_RULES = {
+    'vocab': 'tensor', 'embed': 'fsdp', 'heads': 'tensor', 'mlp': 'tensor', 'rows': ROWS, None: None,
+}
+SAMPLING_RULES = {**TRAINING_RULES, 'embed': None}
 LAYERS = 'layers'  # what stands below this name is made whole a layer at a time, by who scans over it
 
 _LOGGER = logging.getLogger('rlx')
@@ -78,7 +80,8 @@ def partition(path, leaf, mesh, axes: Axes, rules=TRAINING_RULES) -> PartitionSp
     return PartitionSpec()
   padding = leaf.ndim - len(meanings)
   spec = [None] * padding + [rules[meaning] for meaning in meanings]
-  fits = lambda size, axis: axis is not None and size % mesh.shape[axis] == 0
+  parts = lambda axes: math.prod(mesh.shape[axis] for axis in ([axes] if isinstance(axes, str) else axes))
+  fits = lambda size, axes: axes is not None and size % parts(axes) == 0
   return PartitionSpec(*(a if fits(n, a) else None for n, a in zip(leaf.shape, spec, strict=True)))
 
 
@@ -141,6 +144,33 @@ def row_shards() -> int:
   if mesh.empty or set(ROWS) & set(mesh.manual_axes):
     return 1
   return math.prod(mesh.shape[axis] for axis in ROWS)
+
+
+def looked_up(table: Any, index: jax.Array) -> Any:
+  """`table[index]`, of a table whose rows are split over `data` and `fsdp` (their meaning is 'rows').
+
+  Every device looks up what it has, and the finds are summed: the table is nowhere whole. One whose rows do
+  not divide is whole everywhere, as is any without a mesh. No gradient is taken of it.
+
+  Args:
+    table: a tree of arrays [M, ...].
+    index: [B] integers, of rows that there are.
+  """
+  num_shards, (num_rows,) = row_shards(), {leaf.shape[0] for leaf in jax.tree.leaves(table)}
+  if num_shards == 1 or num_rows % num_shards:
+    return jax.tree.map(lambda x: x[index], table)
+
+  def local(table, index):
+    own = num_rows // num_shards
+    at = index - jax.lax.axis_index(ROWS) * own
+    here = (at >= 0) & (at < own)
+    found = lambda x: jnp.where(here.reshape(-1, *[1] * (x.ndim - 1)), x[jnp.clip(at, 0, own - 1)], 0)
+    return jax.lax.psum(jax.tree.map(found, table), ROWS)
+
+  return jax.shard_map(
+      local, in_specs=(PartitionSpec(ROWS), PartitionSpec()), out_specs=PartitionSpec(),
+      axis_names=set(ROWS), check_vma=False,
+  )(table, index)
 
 
 def tensor_shards() -> int:

@@ -5,7 +5,10 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from rlx import sharding
 from rlx.types import Batch
+
+AXES = {'logprobs': ('rows', None), 'tokens': ('rows', None), 'begins': ('rows',)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +41,9 @@ class StoredScores:
     place = jnp.where(later, self.num_rows * train + (rows - self.num_rows) * held_out, rows * train)
     if 'preferred' in batch:
       place += (jnp.where(later, held_out, train) == 2) & ~batch['preferred']  # the second of two
-    columns = jnp.arange(batch['tokens'].shape[1])[None] - params['begins'][place][:, None]
-    known = (columns >= 0) & (columns < params['tokens'].shape[1])
-    at = lambda x: jnp.take_along_axis(x[place], jnp.where(known, columns, 0), axis=1)
-    same = known & (at(params['tokens']) == batch['tokens'])
-    return jnp.where(batch['action_mask'], jnp.where(same, at(params['logprobs']), jnp.nan), 0), None
+    stored = sharding.looked_up(params, place)
+    columns = jnp.arange(batch['tokens'].shape[1])[None] - stored['begins'][:, None]
+    known = (columns >= 0) & (columns < stored['tokens'].shape[1])
+    at = lambda x: jnp.take_along_axis(x, jnp.where(known, columns, 0), axis=1)
+    same = known & (at(stored['tokens']) == batch['tokens'])
+    return jnp.where(batch['action_mask'], jnp.where(same, at(stored['logprobs']), jnp.nan), 0), None

@@ -3,7 +3,7 @@
 A reference that stays as it is says the same of a row in every epoch. `stored` scores all rows before the
 first step and keeps the log-probs in a file, which the next run of the same model on the same rows reads. A
 train step is then spared a forward pass, and no second copy of the weights is held. The table is the model's
-parameters, [M, A] numbers for M answers of up to A tokens.
+parameters, [M, A] numbers for M answers of up to A tokens; on a mesh each device has a part of the answers.
 
 It knows these rows and no others. What scores rows of its own making (KTO's KL, samples of the policy) needs
 a live reference, and is refused.
@@ -28,7 +28,7 @@ from rlx.errors import at_least
 from rlx.models import hf, safetensors
 from rlx.models.language import LanguageModel
 from rlx.models.model import Model
-from rlx.models.score_table import StoredScores
+from rlx.models.score_table import AXES, StoredScores
 
 _logger = logging.getLogger(__name__)
 
@@ -59,7 +59,9 @@ def stored(task: Dataset, policy: LanguageModel, *, file: str, batch_size: int) 
   if processes.several():
     raise ValueError('log-probs are stored by a run of one process; take a live reference')
   windows = _windows(task)
-  shapes = {name: x for name, x in windows.items() if name in ('tokens', 'begins')}
+  missing = -len(windows['begins']) % _DIVISIBLE
+  padded = lambda x: np.pad(x, ((0, missing),) + ((0, 0),) * (x.ndim - 1))
+  shapes = {name: padded(windows[name]) for name in ('tokens', 'begins')}
 
   def load(mesh: jax.sharding.Mesh) -> dict:
     digest = _digest(policy, task)
@@ -67,13 +69,16 @@ def stored(task: Dataset, policy: LanguageModel, *, file: str, batch_size: int) 
     if logprobs is None:
       logprobs = _scored(task, policy, windows, mesh, batch_size)
       _write(Path(file), digest, logprobs)
-    whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    return jax.device_put({**shapes, 'logprobs': logprobs}, whole)
+    table = {**shapes, 'logprobs': padded(logprobs)}
+    return jax.device_put(table, sharding.shardings(table, mesh, AXES))
 
-  begin = lambda key, models: {**shapes, 'logprobs': jnp.zeros(windows['tokens'].shape, jnp.float32)}
+  begin = lambda key, models: {**shapes, 'logprobs': jnp.zeros(shapes['tokens'].shape, jnp.float32)}
   held_out = 0 if task.held_out_data is None else _num_answers(task.held_out_data)
   functions = StoredScores(task.sources.num_rows, (task.num_answers, held_out))
-  return Model(functions=functions, init=begin, load=load, source=policy.directory)
+  return Model(functions=functions, init=begin, load=load, source=policy.directory, axes=AXES)
+
+
+_DIVISIBLE = 64  # answers, with empty ones at the end: over so many devices a table can be spread
 
 
 def _parts(task: Dataset) -> list:

@@ -21,6 +21,7 @@ from rlx.errors import ConfigError
 from rlx.experiments.data import FOLDER
 from rlx.models import hf
 from rlx.rollout import pairs
+from rlx.run import costs
 from rlx.run import stored as stored_module
 from rlx.run.build import build
 from rlx.run.stored import stored
@@ -108,6 +109,27 @@ def test_the_file_is_read_where_its_digest_is_that_of_model_and_rows(some, monke
   (tmp_path / 'there/kept.npz').write_bytes(b'PK damaged')
   with pytest.raises(ValueError, match=r'kept.npz holds no stored log-probs \(.*delete it, or name another'):
     kept(task, live.model)
+
+
+@pytest.mark.parametrize('sizes', [(8, 1, 1), (2, 2, 2), (1, 4, 2)])
+def test_a_mesh_shares_the_table_and_says_the_same(some, sizes):
+  """Each device has its part of the answers, and what is sent is what was looked up."""
+  task, live, _, file = some
+  model = stored(task, live.model, file=file, batch_size=3)
+  batch, _, _ = drawn(task, live, 4)
+  alone, _ = jax.jit(model.functions.score)(model.load(MESH), batch)
+  mesh = sharding.make_mesh(data=sizes[0], fsdp=sizes[1], tensor=sizes[2])
+  with jax.set_mesh(mesh):
+    kept = model.load(mesh)
+    whole = sum(leaf.nbytes for leaf in kept.values())
+    places = jax.tree.map(lambda leaf: leaf.sharding, kept)
+    assert sharding.bytes_per_device(kept, places) == whole // (sizes[0] * sizes[1])
+    score = jax.jit(lambda kept, batch: model.functions.score(kept, sharding.shard_rows(batch))[0])
+    compiled = score.lower(kept, batch).compile()
+    together = compiled(kept, batch)
+  np.testing.assert_array_equal(together, alone)
+  sent = sum(x.num_bytes for x in costs.read(compiled.as_text()).collectives)
+  assert sent < 3 * len(batch['tokens']) * (2 * task.answer_columns + 1) * 4 < whole
 
 
 def test_rows_of_other_making_are_refused_or_no_numbers(some):
