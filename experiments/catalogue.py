@@ -15,8 +15,8 @@ from rlx.names import PACKAGES, modules
 # Section -> what its functions return, by the annotation.
 KINDS = {
     'models': (
-        'Model', 'LanguageModel', 'Network', 'Policy', 'GaussianPolicy', 'GreedyPolicy', 'Recurrent',
-        'Denoiser', 'Dynamics', 'History', 'Residual',
+        'Model', 'LanguageModel', 'Network', 'Policy', 'GaussianPolicy', 'GreedyPolicy', 'ImplicitPolicy',
+        'Recurrent', 'Denoiser', 'Dynamics', 'History', 'Residual',
     ),
     'rollout': ('StatefulRollout', 'HostRollout', 'Rollout'), 'reward': ('Annotate', 'HostReward'),
     'stop': ('StopRule',), 'evals': ('Evaluation', 'HostEvaluation'),

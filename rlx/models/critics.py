@@ -4,7 +4,9 @@ A distribution over discrete actions is at once a `GreedyPolicy`: it acts by its
 """
 
 from collections.abc import Callable
+import dataclasses
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -75,6 +77,19 @@ def gaussian_critics(env: Environment, *, num: int, hidden: tuple[int, ...], act
   return Network(init=init, apply=apply)
 
 
+def quantile_critics(
+    env: Environment, *, num: int, hidden: tuple[int, ...], activation: str, num_quantiles: int
+) -> Network:
+  """An ensemble of distributions: `apply(params, observations, actions) -> [num, ..., num_quantiles]`.
+
+  Raises:
+    ValueError: the actions are not continuous, or there is no quantile or no critic.
+  """
+  return networks.outputs_of_both(
+      env, num=num, hidden=hidden, activation=activation, layer_norm=False, num_outputs=num_quantiles
+  )
+
+
 # --- of discrete actions ------------------------------------------------------------------------------------
 
 
@@ -109,6 +124,80 @@ def greedy_on_quantiles(
       env, mean, hidden=hidden, activation=activation, layer_norm=layer_norm, num_outputs=num_quantiles,
       epsilon=epsilon,
   )
+
+
+def midpoints(num: int) -> jax.Array:
+  """[N] τ_i = (2 i - 1) / (2 N), the levels of N quantiles that are equally likely."""
+  return (2 * jnp.arange(num) + 1) / (2 * num)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ImplicitPolicy(GreedyPolicy):
+  """A `GreedyPolicy` over quantiles of any level.
+
+  Attributes:
+    at: `(params, observations [..., O], levels [..., N]) -> [..., num_actions, N]`, the quantiles at levels
+      in (0, 1).
+  """
+
+  at: Callable[[Any, jax.Array, jax.Array], jax.Array]
+
+
+def greedy_on_implicit_quantiles(
+    env: Environment, *, hidden: tuple[int, ...], activation: str, num_cosines: int, num_quantiles: int,
+    epsilon: float,
+) -> ImplicitPolicy:
+  """ε-greedy over the mean of a quantile function, read at the midpoints of equal steps.
+
+      Z_τ(s, ·) = W (ψ(s) ⊙ φ(τ)) + b,   φ(τ) = relu(V (cos π i τ)_{i < num_cosines} + c)
+
+  ψ is the network without its last layer. The authors draw the levels that actions are chosen by.
+
+  Args:
+    env: with discrete actions.
+    hidden: units of each layer of ψ.
+    activation: of ψ.
+    num_cosines: that a level is embedded in (the paper: 64).
+    num_quantiles: that the mean is taken of (the paper: 32), and that `outputs` gives.
+    epsilon: in [0, 1].
+  Raises:
+    ValueError: the actions are not discrete, a number is not positive, or `epsilon` is not a probability.
+  Source: Dabney et al., 2018, https://arxiv.org/abs/1806.06923, eq. 4 and section 3.
+  """
+  num = getattr(env.actions, 'num', 0)
+  if not num or not hidden or min(num_cosines, num_quantiles) < 1:
+    raise ValueError(
+        f'actions are {env.actions}, hidden={hidden}, num_cosines={num_cosines}, '
+        f'num_quantiles={num_quantiles}: it needs discrete actions, a layer, a cosine and a quantile'
+    )
+  between, width = mlp.activation(activation), hidden[-1]
+  shape = {'scale': math.sqrt(2), 'final_scale': 1.0, 'layer_norm': False}
+
+  def init(key: Key):
+    keys = jax.random.split(key, 3)
+    return {
+        'seen': mlp.init(keys[0], (math.prod(env.observation_shape), *hidden), **shape),
+        'level': mlp.init(keys[1], (num_cosines, width), **shape),
+        'of_both': mlp.init(keys[2], (width, num), **shape),
+    }
+
+  def at(params, observations, levels):
+    batch = observations.shape[: observations.ndim - len(env.observation_shape)]
+    seen = between(mlp.apply(params['seen'], observations.reshape(*batch, -1), between))
+    order = jnp.arange(num_cosines).reshape((1,) * levels.ndim + (-1,))
+    waves = jnp.cos(jnp.pi * levels[..., None] * order)
+    level = jax.nn.relu(mlp.apply(params['level'], waves, between))
+    quantiles = mlp.apply(params['of_both'], seen[..., None, :] * level, between)
+    return jnp.swapaxes(quantiles, -1, -2)
+
+  def outputs(params, observations):
+    batch = observations.shape[: observations.ndim - len(env.observation_shape)]
+    levels = midpoints(num_quantiles).reshape((1,) * len(batch) + (-1,))  # the same for all observations
+    return at(params, observations, levels)
+
+  values = lambda params, observations: outputs(params, observations).mean(axis=-1)
+  greedy = networks.greedy_policy(init, outputs, values, epsilon=epsilon)
+  return ImplicitPolicy(**vars(greedy), at=at)
 
 
 def greedy_on(

@@ -284,10 +284,25 @@ def critics(
   Raises:
     ValueError: the actions are not continuous, or `num` is not positive.
   """
+  several = outputs_of_both(
+      env, num=num, hidden=hidden, activation=activation, layer_norm=layer_norm, num_outputs=1
+  )
+  return Network(init=several.init, apply=lambda *arguments: several.apply(*arguments)[..., 0])
+
+
+def outputs_of_both(
+    env: Environment, *, num: int, hidden: tuple[int, ...], activation: str, layer_norm: bool,
+    num_outputs: int,
+) -> Network:
+  """An ensemble that says numbers of observations [..., O] and actions [..., A]: [num, ..., num_outputs].
+
+  Raises:
+    ValueError: the actions are not continuous, or a number is not positive.
+  """
   _require(env, Continuous, 'critics')
-  if num < 1:
-    raise ValueError(f'num={num} critics: at least 1')
-  sizes = (_flat_size(env) + env.actions.size, *hidden, 1)
+  if min(num, num_outputs) < 1:
+    raise ValueError(f'num={num} critics of {num_outputs} numbers: at least 1 of each')
+  sizes = (_flat_size(env) + env.actions.size, *hidden, num_outputs)
   between = mlp.activation(activation)
   init = lambda key: mlp.init_ensemble(
       key, num, sizes, scale=_HIDDEN_SCALE, final_scale=1.0, layer_norm=layer_norm
@@ -295,7 +310,7 @@ def critics(
 
   def apply(params, observations, actions):
     inputs = jnp.concatenate([_flat(env, observations), actions], axis=-1)
-    return mlp.apply_ensemble(params, inputs, between)[..., 0]
+    return mlp.apply_ensemble(params, inputs, between)
 
   return Network(init=init, apply=apply)
 

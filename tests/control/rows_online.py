@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from rows_core import DISCOUNT, SHAPE, gaussian, state_values, values_of_the_mode
 
 from rlx.advantages import off_policy
-from rlx.algorithms.control import c51, dqn, droq, dsac_t, munchausen_dqn, qr_dqn
+from rlx.algorithms.control import c51, dqn, droq, dsac_t, iqn, munchausen_dqn, qr_dqn, tqc
 from rlx.algorithms.control.a2c import a2c
 from rlx.algorithms.control.ddpg import ddpg
 from rlx.algorithms.control.impala import impala
@@ -97,6 +97,17 @@ def build_qr_dqn(env):
   return Agent(algorithm, policy, {'policy': policy}, {'target': 'policy'})
 
 
+def build_iqn(env):
+  policy = of_returns.greedy_on_implicit_quantiles(
+      env, num_cosines=8, num_quantiles=QUANTILES, epsilon=0.3, **SHAPE
+  )
+  algorithm = iqn.iqn(
+      uniform(env, policy), policy, num_levels=8, num_target_levels=8, discount=DISCOUNT, huber_delta=0.1,
+      target_period=10,
+  )
+  return Agent(algorithm, policy, {'policy': policy}, {'target': 'policy'})
+
+
 def build_munchausen_dqn(env):
   q = functools.partial(networks.action_values, layer_norm=False, **SHAPE)
   policy = networks.epsilon_greedy(env, network=q, epsilon=0.3)
@@ -121,6 +132,13 @@ def build_droq(env):
   policy, temperature = networks.squashed_gaussian(env, **SHAPE), networks.positive(initial=0.1)
   critic = of_returns.dropout_critics(env, num=2, rate=0.01, **SHAPE)
   algorithm = droq.droq(uniform(env, policy), env, policy, critic, temperature, num_critics=2, **SOFT)
+  return soft(algorithm, policy, critic, temperature)
+
+
+def build_tqc(env):
+  policy, temperature = networks.squashed_gaussian(env, **SHAPE), networks.positive(initial=0.1)
+  critic = of_returns.quantile_critics(env, num=2, num_quantiles=QUANTILES, **SHAPE)
+  algorithm = tqc.tqc(uniform(env, policy), env, policy, critic, temperature, dropped=1, **SOFT)
   return soft(algorithm, policy, critic, temperature)
 
 
@@ -218,6 +236,12 @@ def distribution_of_the_mode(agent, models, observations):
   return agent.networks['critic'].apply(models['critic'], observations, actions)[0].min(axis=0)
 
 
+def quantiles_of_the_mode(agent, models, observations):
+  """The mean of all quantiles of all critics."""
+  actions = agent.policy.mode(models['policy'], observations)
+  return agent.networks['critic'].apply(models['critic'], observations, actions).mean(axis=(0, 2))
+
+
 def mean_of_the_mode(agent, models, observations):
   """The mean of an ensemble, as its policy climbs it."""
   actions = agent.policy.mode(models['policy'], observations)
@@ -249,9 +273,11 @@ ROWS = [
         value_of_the_best),
     Row('c51', build_c51, True, 3e-3, 700, 1, value_of_the_best),
     Row('qr_dqn', build_qr_dqn, True, 3e-3, 700, 1, value_of_the_best),
+    Row('iqn', build_iqn, True, 3e-3, 700, 1, value_of_the_best),
     Row('munchausen_dqn', build_munchausen_dqn, True, 3e-3, 700, 1, value_of_the_best),
     Row('redq', build_redq, False, 3e-3, 1500, 1, mean_of_the_mode),
     Row('droq', build_droq, False, 3e-3, 1500, 1, dropped_mean_of_the_mode),
+    Row('tqc', build_tqc, False, 3e-3, 1500, 1, quantiles_of_the_mode),
     Row('dsac_t', build_dsac_t, False, 3e-3, 1500, 1, distribution_of_the_mode),
     Row('mpo', build_mpo, False, 3e-3, 1000, 1, values_of_the_mode),
     Row('a2c', a2c_with(lambda env: networks.categorical(env, **SHAPE)), True, 1e-2, 400, 1, state_values),

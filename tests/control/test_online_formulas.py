@@ -6,9 +6,10 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from rlx.algorithms.control import c51, ddpg, dqn, munchausen_dqn, qr_dqn, td3
+from rlx.algorithms.control import c51, ddpg, dqn, iqn, munchausen_dqn, qr_dqn, td3, tqc
 from rlx.algorithms.control.droq import droq
 from rlx.algorithms.control.mpo import mpo
 from rlx.algorithms.control.redq import redq
@@ -47,7 +48,8 @@ def test_atoms_span_an_interval():
 
 def test_quantile_huber_by_hand():
   # τ = 1/4, 3/4. Errors y - θ: θ = 0: 2, -1; θ = 3: -1, -4. Huber (1): 1.5, 0.5; 0.5, 3.5.
-  loss = qr_dqn.quantile_huber(jnp.array([[0.0, 3.0]]), jnp.array([[2.0, -1.0]]), delta=1.0)
+  quantiles, targets = jnp.array([[0.0, 3.0]]), jnp.array([[2.0, -1.0]])
+  loss = qr_dqn.quantile_huber(quantiles, targets, critics.midpoints(2), delta=1.0)
   wanted = (0.25 * 1.5 + 0.75 * 0.5) / 2 + (0.25 * 0.5 + 0.25 * 3.5) / 2
   np.testing.assert_allclose(loss, [wanted], rtol=1e-6)
 
@@ -55,10 +57,85 @@ def test_quantile_huber_by_hand():
 @pytest.mark.slow
 def test_quantiles_are_where_the_loss_is_least():
   targets = jnp.arange(100.0)[None]
-  loss = lambda q: qr_dqn.quantile_huber(q, targets, delta=1e-3).sum()
+  loss = lambda q: qr_dqn.quantile_huber(q, targets, critics.midpoints(4), delta=1e-3).sum()
   at_quantiles = jnp.array([[12.0, 37.0, 62.0, 87.0]]) + 0.5
   assert jnp.abs(jax.grad(loss)(at_quantiles)).max() < 0.02
   assert (jnp.abs(jax.grad(loss)(at_quantiles + 10)) > 0.05).all()
+
+
+def test_levels_of_each_row_are_its_own():
+  quantiles, targets = jnp.zeros((2, 1)), jnp.array([[2.0], [-2.0]])
+  loss = qr_dqn.quantile_huber(quantiles, targets, jnp.array([[0.9], [0.9]]), delta=1.0)
+  np.testing.assert_allclose(loss, [0.9 * 1.5, 0.1 * 1.5], rtol=1e-6)  # too low is dear, too high is not
+
+
+def test_an_implicit_quantile_is_that_of_the_formula():
+  env = probes.seen(discrete=True)
+  policy = critics.greedy_on_implicit_quantiles(
+      env, hidden=(5, 4), activation='tanh', num_cosines=3, num_quantiles=6, epsilon=0.0
+  )
+  params = policy.init(jax.random.key(0))
+  seen, levels = jnp.array([[0.3], [-1.0]]), jnp.array([[0.1, 0.5], [0.9, 0.2]])
+  found = policy.at(params, seen, levels)
+  layers = {name: jax.device_get(x['layers']) for name, x in params.items()}
+  dense = lambda name, i, x: x @ layers[name][i]['kernel'] + layers[name][i]['bias']
+  for row in range(2):
+    psi = np.tanh(dense('seen', 1, np.tanh(dense('seen', 0, np.asarray(seen[row])))))
+    for i in range(2):
+      waves = np.cos(np.pi * np.asarray(levels[row, i]) * np.arange(3))
+      wanted = dense('of_both', 0, psi * np.maximum(dense('level', 0, waves), 0))
+      np.testing.assert_allclose(found[row, :, i], wanted, rtol=1e-5)
+  of_all = policy.at(params, seen, jnp.broadcast_to(critics.midpoints(6), (2, 6)))
+  np.testing.assert_allclose(policy.outputs(params, seen), of_all, rtol=1e-6)
+  np.testing.assert_allclose(policy.values(params, seen), of_all.mean(axis=-1), rtol=1e-6)
+
+
+def test_implicit_quantiles_learn_a_distribution_at_levels_that_were_never_drawn():
+  """Of one state and one return, uniform in 0 to 4, the quantile at τ is 4 τ."""
+  env = probes.seen(discrete=True)
+  policy = critics.greedy_on_implicit_quantiles(
+      env, hidden=(32,), activation='relu', num_cosines=16, num_quantiles=8, epsilon=0.0
+  )
+  params, seen = policy.init(jax.random.key(0)), jnp.ones((64, 1))
+  optimizer = optax.adam(1e-2)
+
+  def loss(params, key):
+    level_key, return_key = jax.random.split(key)
+    levels = jax.random.uniform(level_key, (64, 8))
+    returns = 4 * jax.random.uniform(return_key, (64, 8))
+    return qr_dqn.quantile_huber(policy.at(params, seen, levels)[:, 0], returns, levels, delta=0.1).mean()
+
+  def update(carry, key):
+    params, state = carry
+    updates, state = optimizer.update(jax.grad(loss)(params, key), state)
+    return (optax.apply_updates(params, updates), state), None
+
+  begin = params, optimizer.init(params)
+  (params, _), _ = jax.jit(lambda carry, keys: jax.lax.scan(update, carry, keys))(
+      begin, jax.random.split(jax.random.key(1), 600)
+  )
+  levels = jnp.linspace(0.1, 0.9, 9)
+  np.testing.assert_allclose(policy.at(params, seen[:1], levels[None])[0, 0], 4 * levels, atol=0.25)
+
+
+def test_what_implicit_quantiles_cannot_be_made_of_is_refused():
+  numbers = dict(activation='relu', num_quantiles=8, epsilon=0.1)
+  make = critics.greedy_on_implicit_quantiles
+  with pytest.raises(ValueError, match='it needs discrete actions, a layer, a cosine and a quantile'):
+    make(probes.seen(discrete=False), hidden=(4,), num_cosines=3, **numbers)
+  with pytest.raises(ValueError, match='num_cosines=0'):
+    make(probes.seen(discrete=True), hidden=(4,), num_cosines=0, **numbers)
+  with pytest.raises(ValueError, match='num_levels=0: at least 1'):
+    iqn.iqn(None, None, num_levels=0, num_target_levels=1, discount=1.0, huber_delta=1.0, target_period=1)
+
+
+def test_the_highest_quantiles_of_all_critics_are_left_out_whose_ever_they_are():
+  quantiles = jnp.array([[[1.0, 9.0, 5.0]], [[2.0, 3.0, 4.0]]])  # two critics, one row
+  np.testing.assert_array_equal(tqc.truncated(quantiles, dropped=1), [[1, 2, 3, 4]])
+  np.testing.assert_array_equal(tqc.truncated(quantiles, dropped=0), [[1, 2, 3, 4, 5, 9]])
+  for dropped in (-1, 3):
+    with pytest.raises(ValueError, match=f'dropped={dropped} of 3 quantiles of each critic: from 0 to 2'):
+      tqc.truncated(quantiles, dropped=dropped)
 
 
 def test_a_double_target_is_what_the_lagging_network_says_of_the_best_of_the_other():

@@ -17,7 +17,7 @@ from rlx.algorithms.control.dqn import q_learning
 from rlx.models.critics import atoms
 from rlx.models.networks import GreedyPolicy, picked
 from rlx.rollout.control.replay import discounts
-from rlx.types import Algorithm, Batch, Models, Rollout
+from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
 def c51(
@@ -40,7 +40,8 @@ def c51(
   """
   z = atoms(num_atoms=num_atoms, low=low, high=high)
 
-  def judge(models: Models, batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
+  def judge(models: Models, batch: Batch, key: Key) -> tuple[jax.Array, jax.Array, jax.Array]:
+    del key
     following = batch['next_observations']
     best = jnp.argmax(policy.values(models['target'], following), axis=-1)
     probabilities = jax.nn.softmax(picked(policy.outputs(models['target'], following), best))

@@ -6,7 +6,7 @@ What the value behind a row is, is a function: `max_target` above, or `double_ta
 Dueling is a network (`networks.dueling`); n-step and prioritised replay are rollouts, whose `spans` and
 `weights` are read here, and for which the advantage slot adds `priorities` |Q(s, a) - y|, made before the
 update. ε is constant, or annealed (`models/exploration.py`). `models['policy']` is the network Q.
-`q_learning` is what C51 and QR-DQN share.
+`q_learning` is what C51, QR-DQN and IQN share.
 
 Source: Mnih et al., 2015, https://doi.org/10.1038/nature14236, algorithm 1; van Hasselt et al., 2015,
 https://arxiv.org/abs/1509.06461, eq. 4.
@@ -24,7 +24,7 @@ from rlx.rollout.control.replay import discounts, weights
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 Target = Callable[[jax.Array, jax.Array], jax.Array]  # (Q [B, A], Q̄ [B, A]) -> [B]
-Judge = Callable[[Models, Batch], tuple[jax.Array, jax.Array, jax.Array]]
+Judge = Callable[[Models, Batch, Key], tuple[jax.Array, jax.Array, jax.Array]]
 
 
 def max_target(online: jax.Array, lagging: jax.Array) -> jax.Array:
@@ -54,7 +54,8 @@ def dqn(
     target_rate: of what is copied; with a period of 1 and a small rate the target follows smoothly (Polyak).
   """
 
-  def judge(models: Models, batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
+  def judge(models: Models, batch: Batch, key: Key) -> tuple[jax.Array, jax.Array, jax.Array]:
+    del key
     following = batch['next_observations']
     bootstrap = target(
         policy.values(models['policy'], following), policy.values(models['target'], following)
@@ -72,18 +73,16 @@ def q_learning(rollout: Rollout, judge: Judge, *, target_period: int, target_rat
 
   Args:
     rollout: yields transitions.
-    judge: `(models, batch) -> (errors, priorities, values)`, of which the first two are [B].
+    judge: `(models, batch, key) -> (errors, priorities, values)`, of which the first two are [B].
     target_period: updates between two copies of `models['policy']` into `slow['target']`.
     target_rate: of what is copied.
   """
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
-    del key
-    return {**batch, 'priorities': judge(models, batch)[1]}
+    return {**batch, 'priorities': judge(models, batch, key)[1]}
 
   def loss(models: Models, batch: Batch, key: Key):
-    del key
-    errors, _, values = judge(models, batch)
+    errors, _, values = judge(models, batch, key)
     critic_loss = jnp.mean(weights(batch) * errors)
     return critic_loss, {'loss/critic': critic_loss, 'critic/mean': values.mean()}
 

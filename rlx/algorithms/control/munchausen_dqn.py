@@ -18,7 +18,7 @@ import optax
 from rlx.algorithms.control.dqn import q_learning
 from rlx.models.networks import GreedyPolicy, picked
 from rlx.rollout.control.replay import discounts
-from rlx.types import Algorithm, Batch, Models, Rollout
+from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
 def munchausen_dqn(
@@ -43,7 +43,8 @@ def munchausen_dqn(
   if tau <= 0 or lowest > 0:
     raise ValueError(f'tau={tau}, lowest={lowest}: need tau above 0 and a lowest bonus that is not')
 
-  def judge(models: Models, batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
+  def judge(models: Models, batch: Batch, key: Key) -> tuple[jax.Array, jax.Array, jax.Array]:
+    del key
     lagging = lambda name: policy.values(models['target'], batch[name])
     surprise = tau * picked(jax.nn.log_softmax(lagging('observations') / tau), batch['actions'])
     soft = tau * jax.nn.logsumexp(lagging('next_observations') / tau, axis=-1)

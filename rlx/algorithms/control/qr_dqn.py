@@ -14,9 +14,10 @@ import jax.numpy as jnp
 import optax
 
 from rlx.algorithms.control.dqn import q_learning
+from rlx.models.critics import midpoints
 from rlx.models.networks import GreedyPolicy, picked
 from rlx.rollout.control.replay import discounts
-from rlx.types import Algorithm, Batch, Models, Rollout
+from rlx.types import Algorithm, Batch, Key, Models, Rollout
 
 
 def qr_dqn(
@@ -34,22 +35,32 @@ def qr_dqn(
     target_rate: of what is copied; with a period of 1 and a small rate the target follows smoothly (Polyak).
   """
 
-  def judge(models: Models, batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
+  def judge(models: Models, batch: Batch, key: Key) -> tuple[jax.Array, jax.Array, jax.Array]:
+    del key
     following = batch['next_observations']
     best = jnp.argmax(policy.values(models['target'], following), axis=-1)
     behind = picked(policy.outputs(models['target'], following), best)
     targets = batch['rewards'][:, None] + discounts(batch, discount)[:, None] * behind
     quantiles = picked(policy.outputs(models['policy'], batch['observations']), batch['actions'])
-    errors = quantile_huber(quantiles, jax.lax.stop_gradient(targets), delta=huber_delta)
+    levels = midpoints(quantiles.shape[-1])
+    errors = quantile_huber(quantiles, jax.lax.stop_gradient(targets), levels, delta=huber_delta)
     return errors, errors, policy.values(models['policy'], batch['observations'])
 
   return q_learning(rollout, judge, target_period=target_period, target_rate=target_rate)
 
 
-def quantile_huber(quantiles: jax.Array, targets: jax.Array, *, delta: float) -> jax.Array:
-  """Σ_i mean_j |τ_i - 1(y_j < θ_i)| ℓ_κ(y_j - θ_i) / κ: [B] for θ [B, N] and y [B, M]."""
-  num = quantiles.shape[-1]
-  tau = (2 * jnp.arange(num) + 1) / (2 * num)
-  errors = targets[:, None, :] - quantiles[:, :, None]
-  asymmetry = jnp.abs(tau[None, :, None] - (errors < 0))
+def quantile_huber(
+    quantiles: jax.Array, targets: jax.Array, levels: jax.Array, *, delta: float
+) -> jax.Array:
+  """Σ_i mean_j |τ_i - 1(y_j < θ_i)| ℓ_κ(y_j - θ_i) / κ: [...].
+
+  Args:
+    quantiles: θ [..., N].
+    targets: y [..., M].
+    levels: τ, [N] or [..., N].
+    delta: κ.
+  """
+  errors = targets[..., None, :] - quantiles[..., None]
+  below = jax.lax.stop_gradient((errors < 0).astype(jnp.float32))
+  asymmetry = jnp.abs(jnp.broadcast_to(levels, quantiles.shape)[..., None] - below)
   return jnp.sum(jnp.mean(asymmetry * optax.losses.huber_loss(errors, delta=delta) / delta, axis=-1), axis=-1)
