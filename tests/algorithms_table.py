@@ -147,7 +147,7 @@ WORLD_CRITIC = Critic(head=TokenHead(WALKER), scoring=SCORING)
 
 # Two situations in a row, each with a reply that the user wants, and says where another was given.
 USER = corrected(task=lambda: playbook(
-    situations=2, replies=2, turns=2, one_rule=True, told=0.0, each=1.0, held_out_share=0.3))
+    situations=2, replies=2, turns=2, one_rule=True, told=0.0, each=1.0, held_out_share=0.3), says=1.0)
 SERVANT = LanguageModel(dataclasses.replace(MODEL.shape, vocab_size=USER.vocab_size, context_length=32))
 USER_POLICY = Speaker(
     model=SERVANT, decoding=dataclasses.replace(DECODING, max_tokens=12), scoring=SCORING

@@ -4,7 +4,8 @@
 
 The hint is read off the next states of the episode (`corrected`), and stands in the prompt of the teacher:
 the same parameters, which see in hindsight what was wanted. What the teacher would rather have said is pushed
-up token by token, where a reward says the same of all that was said.
+up token by token, where a reward says the same of all that was said. It speaks of what the hint is about, and
+of that alone: A^GRPO is all that other tokens have.
 
 Source: https://arxiv.org/abs/2603.10165. There a judge makes rewards of turns and hints in words; here the
 reward is the world's, for the episode, and the hint is what the user said.
@@ -56,12 +57,12 @@ def openclaw(
     hints = task.corrections_of(batch)
     gap = hint_gap(policy, models['policy'], batch, with_hints(task, batch, hints))
     hinted = jnp.any(hints >= 0, axis=1)
-    said = batch['action_mask'] & hinted[:, None]
-    gap = jnp.where(said, jnp.clip(gap, -gap_max, gap_max), 0)
+    meant = is_meant(task, batch, hints)
+    gap = jnp.where(meant, jnp.clip(gap, -gap_max, gap_max), 0)
     return {
         **batch, 'advantages': reward_weight * batch['advantages'] + hint_weight * gap,
         'hint/given': hinted.astype(jnp.float32),
-        'hint/gap': gap.sum(axis=1) / jnp.maximum(said.sum(axis=1), 1),  # 0 in a row without a hint
+        'hint/gap': gap.sum(axis=1) / jnp.maximum(meant.sum(axis=1), 1),  # 0 in a row without a hint
     }
 
   return dataclasses.replace(parent, advantage=advantage)
@@ -73,6 +74,12 @@ def with_hints(task: CorrectedTask, batch: Batch, hints: jax.Array) -> Batch:
   columns = task.prompt_columns
   prompts = task.with_lessons({'prompts': batch['tokens'][:, :columns]}, keys, hints)['prompts']
   return {**batch, 'tokens': batch['tokens'].at[:, :columns].set(prompts)}
+
+
+def is_meant(task: CorrectedTask, batch: Batch, hints: jax.Array) -> jax.Array:
+  """[B, T] bool: actions that a hint [B, keys] is about; of others its reader knows no more than before."""
+  keys, _ = task.pairs_of(batch)
+  return (keys >= 0) & (jnp.take_along_axis(hints, jnp.maximum(keys, 0), axis=1) >= 0)
 
 
 def hint_gap(policy: Speaker, params, batch: Batch, hinted: Batch) -> jax.Array:

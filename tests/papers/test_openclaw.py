@@ -16,7 +16,7 @@ from rlx.envs.worlds.playbook import playbook
 from rlx.errors import ConfigError
 
 INNER = playbook(situations=3, replies=3, turns=3, one_rule=True, told=0.0, each=1.0, held_out_share=0.2)
-WORLD = corrected(task=lambda: INNER)
+WORLD = corrected(task=lambda: INNER, says=1.0)
 EMPTY = '______>'
 
 # To `a` it was u, and should have been v; to `b` it was w, and right; to `c` it was u, and that was the end.
@@ -62,7 +62,7 @@ def test_what_the_user_said_is_read_off_the_episode():
 def test_the_advantage_of_a_token_is_teacher_minus_student():
   batch = advantages(reward_weight=0.0, hint_weight=1.0)
   expected = np.zeros((2, 14))
-  expected[0, SAID[0]] = -2.0 - -1.0  # v, that the teacher would say, it never said; row 1 was not corrected
+  expected[0, 8] = -2.0 - -1.0  # not of `b` and `c`, of which the hint says nothing; row 1 was not corrected
   np.testing.assert_allclose(batch['advantages'], expected, atol=1e-6)
   np.testing.assert_allclose(batch['hint/given'], [1, 0])
 
@@ -71,7 +71,7 @@ def test_both_are_added_and_without_hints_it_is_grpo():
   alone = advantages(reward_weight=1.0, hint_weight=0.0)['advantages']
   np.testing.assert_allclose(alone[:, 8], [0.5**0.5, -(0.5**0.5)], rtol=1e-4)  # by the deviation of two
   both = advantages(reward_weight=1.0, hint_weight=0.5)['advantages']
-  np.testing.assert_allclose(both[0, SAID[0]], 0.5**0.5 - 0.5, rtol=1e-3)
+  np.testing.assert_allclose(both[0, SAID[0]], 0.5**0.5 - np.array([0.5, 0.0, 0.0]), rtol=1e-3)
   np.testing.assert_allclose(both[1], alone[1])
 
 
@@ -84,6 +84,17 @@ def test_the_user_says_what_was_wanted_behind_what_was_not():
     told = WORLD.decode(answer.observation[: int(answer.length)])
     following = 'abc'[int(problem['met'][1])]
     assert told == (following if number == right else 'uvw'[right] + following)
+
+
+def test_the_user_says_it_so_often():
+  problem = jax.tree.map(lambda x: x[0], WORLD.sample(jax.random.key(0), 1, False))
+  state = WORLD.start(problem)
+  wrong = next(x for x in range(3) if x != int(problem['rule'][problem['met'][0]]))
+  action, some = jnp.asarray(WORLD.encode('uvw'[wrong])), corrected(task=lambda: INNER, says=0.25)
+  lengths = jax.vmap(lambda key: some.act(state, action, jnp.int32(1), key).length)
+  heard = np.asarray(lengths(jax.random.split(jax.random.key(1), 1000)))
+  assert set(heard.tolist()) == {1, 2}
+  assert abs(np.mean(heard == 2) - 0.25) < 0.05  # three and a half standard errors
 
 
 def test_a_world_without_corrections_is_refused():

@@ -1,7 +1,7 @@
 """A world with lessons whose user corrects: `____>a` -> `u` -> `xb` -> `y` -> ..., for `x` was wanted.
 
-Behind a reply that was not the one that the user wanted the next observation begins with that one. What it
-corrects can be read off the episode in hindsight, and would have been a lesson.
+Behind a reply that was not the one that the user wanted the next observation begins with that one, if the
+user cares to say so. What it corrects can be read off the episode in hindsight, and would have been a lesson.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from rlx.envs.turns import Reply, compact
 from rlx.envs.worlds.playbook import LessonTask
+from rlx.errors import between
 from rlx.types import Batch
 
 
@@ -27,19 +28,22 @@ class CorrectedTask(LessonTask):
   corrections_of: Callable[[Batch], jax.Array]
 
 
-def corrected(*, task) -> CorrectedTask:
+def corrected(*, task, says: float) -> CorrectedTask:
   """Episodes of a world of lessons, whose actions are of one token, with corrections.
 
   Args:
     task: makes the world, such as `playbook`; in a config a section with its `name`. What its expert would
       have done is what its user wants.
+    says: in [0, 1], how likely the user corrects a reply that is not wanted; from any other nothing is heard.
   """
+  between(0, 1, says=says)
   inner: LessonTask = task()
 
   def act(state, action: jax.Array, length: jax.Array, key: jax.Array) -> Reply:
-    reply = inner.act(state, action, length, key)
+    act_key, says_key = jax.random.split(key)
+    reply = inner.act(state, action, length, act_key)
     wanted = inner.expert(state)[0][0]
-    wrong = reply.understood & (action[0] != wanted)
+    wrong = reply.understood & (action[0] != wanted) & jax.random.bernoulli(says_key, says)
     there = jnp.arange(inner.observation_columns) < reply.length
     observation, told = compact(
         jnp.concatenate([wanted[None], reply.observation]), jnp.concatenate([wrong[None], there])
