@@ -145,7 +145,9 @@ def build_tqc(env):
 def build_dsac_t(env):
   policy, temperature = networks.squashed_gaussian(env, **SHAPE), networks.positive(initial=0.1)
   critic = of_returns.gaussian_critics(env, num=2, **SHAPE)
-  algorithm = dsac_t.dsac_t(uniform(env, policy), env, policy, critic, temperature, **SOFT)
+  algorithm = dsac_t.dsac_t(
+      uniform(env, policy), env, policy, critic, temperature, critic_loss=dsac_t.gaussian_loss, **SOFT
+  )
   return soft(algorithm, policy, critic, temperature)
 
 

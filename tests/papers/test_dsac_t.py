@@ -60,6 +60,23 @@ def test_gradients_are_in_the_units_of_returns_whatever_these_are():
     np.testing.assert_allclose(b, 100 * a, rtol=1e-3)
 
 
+def test_before_the_refinements_it_is_the_likelihood_of_a_drawn_return():
+  """Where nothing is cut, -log N(y_z | Q, σ²) less a constant, whatever was expected."""
+  drawn, loss = jnp.array([[0.5, 1.0]]), functools.partial(dsac_t.likelihood, bound=100.0)
+  density = lambda mean, std: -jax.scipy.stats.norm.logpdf(drawn, mean, std).sum()
+  ours = jax.grad(lambda mean, std: loss(mean, std, 7 * drawn, drawn).sum(), (0, 1))(MEAN, STD)
+  for a, b in zip(ours, jax.grad(density, (0, 1))(MEAN, STD), strict=True):
+    np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_bounds_of_the_likelihood_hold_the_spread_alone():
+  of_mean, of_std = jax.grad(
+      lambda mean, std: dsac_t.likelihood(mean, std, mean, jnp.array([[100.0, 4.0]]), bound=2.0).sum(), (0, 1)
+  )(MEAN, STD)
+  np.testing.assert_allclose(of_mean[0], [(1 - 100) / 0.25, (2 - 4) / 2.25], rtol=1e-5)
+  np.testing.assert_allclose(of_std[0], [-(4 - 0.25) / 0.125, -(4 - 2.25) / 3.375], rtol=1e-5)
+
+
 def test_the_target_is_of_the_distribution_with_the_lower_mean():
   mean, std = dsac_t.lower(MEAN, STD)
   np.testing.assert_array_equal(mean, [0.0, 2.0])
@@ -96,7 +113,8 @@ def parts(name, env):
     critic = networks.critics(env, num=2, layer_norm=False, **toy.SHAPE)
     return sac, critic, critic.apply
   critic = gaussian_critics(env, num=2, **toy.SHAPE)
-  return dsac_t.dsac_t, critic, lambda *inputs: critic.apply(*inputs)[0]
+  factory = functools.partial(dsac_t.dsac_t, critic_loss=dsac_t.gaussian_loss)
+  return factory, critic, lambda *inputs: critic.apply(*inputs)[0]
 
 
 @functools.cache

@@ -4,7 +4,8 @@ Paper: Dabney et al., 2018, https://arxiv.org/abs/1806.06923
 
     rlx --config=control/iqn_cartpole --workdir=runs/iqn_cartpole
 
-Result: not run yet.
+Result: its probes, whose values are known (`tests/control`); ten seeds of this config were not run to their
+end yet.
 """
 
 from ml_collections import ConfigDict

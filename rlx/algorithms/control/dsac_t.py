@@ -10,11 +10,13 @@ L_π and L_α are SAC's. With ω the gradient of the mean no longer depends on h
 b neither do the bounds: what is left depends little on the scale of rewards. b and ω are means over the rows
 of an update (the paper follows them with a moving average), so an update is the better the more rows it has,
 and does depend on how it is split into micro-batches. a' is of the policy as it is, as in SAC (the authors'
-is of a lagging one).
+is of a lagging one). `likelihood` in the place of `gaussian_loss`, with one critic, is DSAC as it was before.
 
 Source: Duan et al., 2023, https://arxiv.org/abs/2310.05858, section IV; the moving averages left out and the
 bounds of σ (`gaussian_critics`) are our choice.
 """
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +35,7 @@ EPS = 0.1
 
 def dsac_t(
     rollout: Rollout, env: Environment, policy: Policy, critic: Network, temperature: Network, *,
-    discount: float, target_rate: float, target_entropy: float,
+    critic_loss: Callable[..., jax.Array], discount: float, target_rate: float, target_entropy: float,
 ) -> Algorithm:
   """Distributional SAC with three refinements; trains the models of SAC.
 
@@ -43,6 +45,7 @@ def dsac_t(
     policy: a distribution with gradients through its samples.
     critic: `gaussian_critics`.
     temperature: a positive number, α.
+    critic_loss: `gaussian_loss`, or another of its four arguments.
     discount: γ per step.
     target_rate: share of the critic that `slow['target']` takes on after each update.
     target_entropy: of the policy, in nats for each number of the action.
@@ -63,7 +66,7 @@ def dsac_t(
     target_key, action_key = jax.random.split(key)
     mean, std = critic.apply(models['critic'], batch['observations'], batch['actions'])
     expected, drawn = targets(models, batch, target_key)
-    critic_loss = gaussian_loss(mean, std, expected[None], drawn[None]).mean(axis=1).sum()
+    loss_of_critics = critic_loss(mean, std, expected[None], drawn[None]).mean(axis=1).sum()
 
     worth = lambda actions: lowest(
         critic.apply(held(models['critic']), batch['observations'], actions)[0], axis=0
@@ -71,8 +74,8 @@ def dsac_t(
     policy_loss, temperature_loss, metrics = soft_climb(
         policy, temperature, worth, models, batch, action_key, target_entropy=wanted_entropy
     )
-    metrics |= {'loss/critic': critic_loss, 'critic/mean': mean.mean(), 'critic/std': std.mean()}
-    return critic_loss + policy_loss + temperature_loss, metrics
+    metrics |= {'loss/critic': loss_of_critics, 'critic/mean': mean.mean(), 'critic/std': std.mean()}
+    return loss_of_critics + policy_loss + temperature_loss, metrics
 
   return Algorithm(rollout=rollout, loss=loss, track=tracking.polyak({'target': 'critic'}, rate=target_rate))
 
@@ -101,3 +104,27 @@ def gaussian_loss(mean: jax.Array, std: jax.Array, expected: jax.Array, drawn: j
   pull = (expected - q) / (sigma**2 + EPS)
   spread = (jnp.square(surprise) - sigma**2) / (sigma**3 + EPS)
   return -(scale + EPS) * (pull * mean + spread * std)
+
+
+def likelihood(
+    mean: jax.Array, std: jax.Array, expected: jax.Array, drawn: jax.Array, *, bound: float
+) -> jax.Array:
+  """The loss of DSAC, before two of the refinements: the target is drawn, and nothing is scaled.
+
+      ∇L_i = -mean [(y_z - Q_i) / σ_i² ∇Q_i + ((C(y_z) - Q_i)² - σ_i²) / σ_i³ ∇σ_i],   C(y) = clip(y, Q_i ± b)
+
+  Args:
+    mean: as those of `gaussian_loss`.
+    std: the same.
+    expected: the same; it is not looked at.
+    drawn: the same.
+    bound: b, in the units of returns (the authors': 10).
+  Returns:
+    [N, B].
+  Source: Duan et al., 2020, https://arxiv.org/abs/2001.02811, section IV.
+  """
+  del expected
+  held = jax.lax.stop_gradient
+  surprise = jnp.clip(drawn - held(mean), -bound, bound)
+  of_mean = jnp.square(drawn - mean) / (2 * jnp.square(held(std)))
+  return of_mean + jnp.square(surprise) / (2 * jnp.square(std)) + jnp.log(std)
