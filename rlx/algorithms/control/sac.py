@@ -6,7 +6,7 @@
 
 One gradient serves all three: each loss stops the gradients of the models that are not its own. Targets are
 made in the loss, from the target critic as it is at each update. H̄ = -(target_entropy_per_action) A.
-`soft_climb`, the policy's half, is what REDQ and DSAC-T share.
+`soft_climb`, the policy's half, is what REDQ, DSAC-T and TQC share.
 
 Source: S183, Haarnoja et al., 2018, https://arxiv.org/abs/1812.05905, eqs. 5, 7 and 18; as in the code the
 temperature's loss is in log α, and the factor 1/2 of eq. 5 is left out.

@@ -8,7 +8,7 @@
 L_α is SAC's. Against overestimation the highest quantiles are left out, d for each critic, and not what lies
 between two critics.
 
-Source: Kuznetsov et al., 2020, https://arxiv.org/abs/2005.04269, eqs. 9 to 14.
+Source: Kuznetsov et al., 2020, https://arxiv.org/abs/2005.04269, section 3.
 """
 
 import jax
