@@ -149,8 +149,9 @@ def row_shards() -> int:
 def looked_up(table: Any, index: jax.Array) -> Any:
   """`table[index]`, of a table whose rows are split over `data` and `fsdp` (their meaning is 'rows').
 
-  Every device looks up what it has, and the finds are summed: the table is nowhere whole. One whose rows do
-  not divide is whole everywhere, as is any without a mesh. No gradient is taken of it.
+  Every device looks up what it has, and the finds are summed where their rows are: neither the table nor what
+  was found is anywhere whole. A table whose rows do not divide is whole everywhere, as is any without a mesh.
+  No gradient is taken of it.
 
   Args:
     table: a tree of arrays [M, ...].
@@ -165,12 +166,14 @@ def looked_up(table: Any, index: jax.Array) -> Any:
     at = index - jax.lax.axis_index(ROWS) * own
     here = (at >= 0) & (at < own)
     found = lambda x: jnp.where(here.reshape(-1, *[1] * (x.ndim - 1)), x[jnp.clip(at, 0, own - 1)], 0)
-    return jax.lax.psum(jax.tree.map(found, table), ROWS)
+    scatter = lambda x: jax.lax.psum_scatter(found(x), ROWS, scatter_dimension=0, tiled=True)
+    return jax.tree.map(scatter, table)
 
-  return jax.shard_map(
-      local, in_specs=(PartitionSpec(ROWS), PartitionSpec()), out_specs=PartitionSpec(),
+  found = jax.shard_map(
+      local, in_specs=(PartitionSpec(ROWS), PartitionSpec()), out_specs=PartitionSpec(ROWS),
       axis_names=set(ROWS), check_vma=False,
-  )(table, index)
+  )(table, _filled_up(index, num_shards))
+  return jax.tree.map(lambda x: x[: index.shape[0]], found)
 
 
 def tensor_shards() -> int:

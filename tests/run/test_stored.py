@@ -116,7 +116,7 @@ def test_a_mesh_shares_the_table_and_says_the_same(some, sizes):
   """Each device has its part of the answers, and what is sent is what was looked up."""
   task, live, _, file = some
   model = stored(task, live.model, file=file, batch_size=3)
-  batch, _, _ = drawn(task, live, 4)
+  batch, _, _ = drawn(task, live, 8)
   alone, _ = jax.jit(model.functions.score)(model.load(MESH), batch)
   mesh = sharding.make_mesh(data=sizes[0], fsdp=sizes[1], tensor=sizes[2])
   with jax.set_mesh(mesh):
@@ -129,7 +129,7 @@ def test_a_mesh_shares_the_table_and_says_the_same(some, sizes):
     together = compiled(kept, batch)
   np.testing.assert_array_equal(together, alone)
   sent = sum(x.num_bytes for x in costs.read(compiled.as_text()).collectives)
-  assert sent < 3 * len(batch['tokens']) * (2 * task.answer_columns + 1) * 4 < whole
+  assert sent < len(batch['tokens']) * (2 * task.answer_columns + 1) * 4 < whole
 
 
 def test_rows_of_other_making_are_refused_or_no_numbers(some):
