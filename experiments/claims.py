@@ -28,11 +28,11 @@ OPEN = 'the seeds leave it open'  # why something does not show that the run pas
 MIN_SEEDS = 5
 TRAIN_STEPS = 'train steps'  # as a budget; any other is a metric that is summed over the run
 BUDGET_SLACK = 1.1  # times that of whom it is compared with; stages that stop by a rule differ a little
-AGGREGATES: Mapping[str, Callable[[np.ndarray], float]] = {
+AGGREGATES: Mapping[str, aggregates.Aggregate] = {
     'interquartile mean': aggregates.interquartile_mean,
-    'mean': lambda scores: float(np.mean(scores)),
-    'median': lambda scores: float(np.median(scores)),
-    'worst': lambda scores: float(np.min(scores)),
+    'mean': lambda scores: np.mean(scores, (-2, -1)),
+    'median': lambda scores: np.median(scores, (-2, -1)),
+    'worst': lambda scores: np.min(scores, (-2, -1)),
 }
 
 
@@ -270,14 +270,19 @@ def config_of(name: str, claim: Claim, arm: Arm) -> ConfigDict:
 
 def digest(name: str, claim: Claim, arm: Arm) -> str:
   """Of all that decides what an arm runs: its config, wherever rlx stands on the disk, and its seeds."""
+  return _digest(name, claim, arm, together(name, claim))
+
+
+def _digest(name: str, claim: Claim, arm: Arm, as_one: bool) -> str:
   text = config_of(name, claim, arm).to_json().replace(str(Path(__file__).parent), 'experiments')
   config = json.loads(text)
-  return _hash([{**config, 'population': claim.seeds}, together(name, claim)])
+  return _hash([{**config, 'population': claim.seeds}, as_one])
 
 
 def digest_of_all(name: str, claim: Claim) -> str:
   """Of what decides a result: the arms and what is read of them; not the bounds, which judge it later."""
-  arms = [(arm.name, arm.cost, digest(name, claim, arm)) for arm in claim.arms]
+  as_one = together(name, claim)
+  arms = [(arm.name, arm.cost, _digest(name, claim, arm, as_one)) for arm in claim.arms]
   return _hash([arms, sorted(claim.readings), claim.budget, claim.budget_name])
 
 

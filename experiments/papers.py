@@ -25,8 +25,6 @@ in its docstring; what takes long runs in `make test-slow`.
 What a paper says of its config, tried by `rlx reproduce` with a baseline at an equal budget and controls: the
 same run with the mechanism off. A claim *shows* where the lower end of a 95 % bootstrap interval over seeds
 (seed by seed, where arms are compared) lies above what is claimed, and no control does as well.
-{counted}
-
 {claims}
 Configs without a claim yet: {others}.
 
@@ -98,7 +96,7 @@ def table() -> str:
   known = claims.named()
   listed = paper_list.papers()
   text = HEADER.format(
-      counted=results.counted(known), claims=claims_table(known), others=_others(known),
+      claims=_claims(known), others=_others(known),
       papers=paper_list.counted(listed), by_id=''.join(map(_by_id, listed)),
   )
   text += ''.join(_algorithm(path, doc, of_language, checks) for path, doc in algorithms.items())
@@ -138,11 +136,15 @@ def _first_sentence(docstring: str) -> str:
   return ' '.join(docstring.partition('\n\n')[0].split())
 
 
-def claims_table(known) -> str:
-  """The table of claims, the ids in their order."""
+def _claims(known) -> str:
+  """How many claims there are, and their table, the ids in their order."""
   ordered = sorted(known.items(), key=lambda one: (one[1].paper or 'without', one[0]))
-  link = lambda name: _link(config.names()[name])
-  return results.HEADER + ''.join(results.row(name, claim, link(name)) for name, claim in ordered)
+  found = [results.kept(name, claim) for name, claim in ordered]
+  rows = (
+      results.row(name, claim, _link(config.names()[name]), one)
+      for (name, claim), one in zip(ordered, found, strict=True)
+  )
+  return f'{results.counted(found)}\n\n{results.HEADER}{"".join(rows)}'
 
 
 def _by_id(paper: paper_list.Paper) -> str:
@@ -162,7 +164,7 @@ def control_page(text: str) -> str:
   known = {name: x for name, x in claims.named().items() if name.partition('/')[0] in CONTROL_FOLDERS}
   begin, end = MARKS
   head, _, rest = text.partition(begin)
-  return f'{head}{begin}\n{results.counted(known)}\n\n{claims_table(known)}{end}{rest.partition(end)[2]}'
+  return f'{head}{begin}\n{_claims(known)}{end}{rest.partition(end)[2]}'
 
 
 def _algorithm(path, docstring, configs, checks) -> str:

@@ -6,7 +6,7 @@ arms, or what is read of them, have changed. Docstrings and documents are writte
 and `python -m rlx.experiments.papers`, and by nobody's hand.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
 import json
 from pathlib import Path, PurePosixPath
@@ -206,9 +206,8 @@ def rewrite(path: Path, said: str) -> None:
   path.write_text(_RESULT.sub(lambda _: lines, path.read_text(), count=1))
 
 
-def row(name: str, claim: Claim, link: str) -> str:
-  """A row of the table of claims, run or not."""
-  found = kept(name, claim)
+def row(name: str, claim: Claim, link: str, found: Result | None) -> str:
+  """A row of the table of claims, run or not; `found` is what is `kept` of it."""
   head = f'| {claim.paper} | [{name}]({link}) | {claim.says} '
   others = [*claim.controls, *claim.beside]
   controls = ', '.join(arm.name for arm in others)
@@ -250,12 +249,11 @@ HEADER = """\
 """
 
 
-def counted(known: Mapping[str, Claim]) -> str:
-  """How many claims show, show in part, do not, and were not run."""
-  results = [kept(name, claim) for name, claim in known.items()]
+def counted(results: Sequence[Result | None]) -> str:
+  """How many claims show, show in part, do not, and were not run: those of which nothing is `kept`."""
   verdicts = [one.verdict for one in results if one]
   part = sum(x.startswith('shows in part') for x in verdicts)
   return (
-      f'{len(known)} claims: {verdicts.count("shows")} show, {part} show in part, '
+      f'{len(results)} claims: {verdicts.count("shows")} show, {part} show in part, '
       f'{verdicts.count("does not show")} do not show, {results.count(None)} were not run.'
   )

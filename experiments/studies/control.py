@@ -235,7 +235,7 @@ def _cell(returns: np.ndarray) -> str:
 
 def _beside(ours: np.ndarray, theirs: np.ndarray) -> str:
   """How often a seed of ours ends above one of theirs, with its 95 % interval over seeds of both."""
-  share = lambda pairs: aggregates.probability_of_improvement(pairs[:, :1], pairs[:, 1:])
+  share = lambda pairs: aggregates.probability_of_improvement(pairs[..., :1], pairs[..., 1:])
   low, high = aggregates.bootstrap_interval(np.stack([ours, theirs], axis=1), share)
   return f'{share(np.stack([ours, theirs], axis=1)):.2f} ({low:.2f} to {high:.2f})'
 

@@ -135,7 +135,7 @@ def _beside(found, name: str) -> str:
   if name == GRPO:
     return ''
   difference = 100 * (np.mean(found[name]['greedy'], axis=0) - np.mean(found[GRPO]['greedy'], axis=0))
-  low, high = aggregates.bootstrap_interval(difference[:, None], np.mean)
+  low, high = aggregates.bootstrap_interval(difference[:, None], lambda x: x.mean((-2, -1)))
   return f'{difference.mean():+.1f} ({low:+.1f} to {high:+.1f})'
 
 

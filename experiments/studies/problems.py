@@ -148,7 +148,7 @@ def _beside(ours: np.ndarray, theirs: np.ndarray) -> str:
     return ''
   if len(difference) < 3:
     return f'{difference.mean():+.1f}'
-  low, high = aggregates.bootstrap_interval(difference[:, None], np.mean)
+  low, high = aggregates.bootstrap_interval(difference[:, None], lambda x: x.mean((-2, -1)))
   return f'{difference.mean():+.1f} ({low:+.1f} to {high:+.1f})'
 
 

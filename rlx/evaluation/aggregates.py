@@ -12,47 +12,54 @@ from collections.abc import Callable
 
 import numpy as np
 
-Aggregate = Callable[[np.ndarray], float]  # scores [runs, tasks] -> number
+Aggregate = Callable[[np.ndarray], np.ndarray]  # scores [..., runs, tasks] -> [...]
 
 
-def interquartile_mean(scores: np.ndarray) -> float:
+def interquartile_mean(scores: np.ndarray) -> np.ndarray:
   """The mean of the middle half of all scores, whatever run or task they are of.
 
   floor(n / 4) of the n scores are left out at either end.
 
   Args:
-    scores: [runs, tasks], without NaN.
+    scores: [..., runs, tasks], without NaN.
+  Returns:
+    [...].
   Source: section 4.3 of the paper; scipy's `trim_mean(scores, 0.25)`.
   """
-  flat = np.sort(np.asarray(scores, np.float64), axis=None)
-  cut = flat.size // 4
-  return float(flat[cut : flat.size - cut].mean())
+  scores = np.asarray(scores, np.float64)
+  flat = np.sort(scores.reshape(*scores.shape[:-2], -1))
+  cut = flat.shape[-1] // 4
+  return flat[..., cut : flat.shape[-1] - cut].mean(-1)
 
 
-def optimality_gap(scores: np.ndarray, *, target: float) -> float:
+def optimality_gap(scores: np.ndarray, *, target: float) -> np.ndarray:
   """How far below the target runs stay on average; what is above it counts as reaching it.
 
   Args:
-    scores: [runs, tasks].
+    scores: [..., runs, tasks].
     target: the score that is good enough.
+  Returns:
+    [...].
   Source: section 4.3 of the paper.
   """
-  return float(target - np.minimum(np.asarray(scores, np.float64), target).mean())
+  return target - np.minimum(np.asarray(scores, np.float64), target).mean((-2, -1))
 
 
-def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> float:
+def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
   """How likely a run of ours is better than a run of theirs on the same task; a tie counts as half.
 
   Args:
-    ours: [runs, tasks].
-    theirs: [other runs, tasks].
+    ours: [..., runs, tasks].
+    theirs: [..., other runs, tasks].
+  Returns:
+    [...].
   Source: section 4.3 of the paper.
   """
   ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
-  if ours.shape[1] != theirs.shape[1]:
-    raise ValueError(f'scores of {ours.shape[1]} and of {theirs.shape[1]} tasks: compare the same ones')
-  ours, theirs = ours[:, None], theirs[None]
-  return float(((ours > theirs) + 0.5 * (ours == theirs)).mean())
+  if ours.shape[-1] != theirs.shape[-1]:
+    raise ValueError(f'scores of {ours.shape[-1]} and of {theirs.shape[-1]} tasks: compare the same ones')
+  ours, theirs = ours[..., :, None, :], theirs[..., None, :, :]
+  return ((ours > theirs) + 0.5 * (ours == theirs)).mean((-3, -2, -1))
 
 
 def bootstrap_interval(
@@ -62,7 +69,7 @@ def bootstrap_interval(
 
   Args:
     scores: [runs, tasks]; the runs of each task are drawn anew, with replacement, the tasks are kept.
-    aggregate: such as `interquartile_mean`; the order of runs must not matter to it.
+    aggregate: such as `interquartile_mean`, of all draws at once; the order of runs must not matter to it.
     level: of the interval; its ends are percentiles.
     draws: how many.
     seed: of the draws.
@@ -80,7 +87,7 @@ def bootstrap_interval(
   if num_tasks == 1:  # draws of the same runs in another order are one: 126 of 2,000 of five runs
     rows = np.sort(rows, axis=1)
   rows, drawn_as = np.unique(rows, axis=0, return_inverse=True)
-  values = np.array([aggregate(drawn) for drawn in np.take_along_axis(scores[None], rows, axis=1)])
+  values = aggregate(np.take_along_axis(scores[None], rows, axis=1))
   edge = (1 - level) / 2
   low, high = np.quantile(values[drawn_as.reshape(-1)], [edge, 1 - edge])
   return float(low), float(high)

@@ -34,7 +34,7 @@ def test_probability_of_improvement_counts_ties_as_half():
 def test_the_interval_covers_what_it_should():
   """Of a normal distribution with mean 1: 95 % intervals of 20 runs hold it about that often."""
   rng = np.random.default_rng(1)
-  mean = lambda scores: float(scores.mean())
+  mean = lambda scores: scores.mean((-2, -1))
   held = 0
   for _ in range(200):
     low, high = aggregates.bootstrap_interval(rng.normal(1, 2, (20, 1)), mean, draws=300)
@@ -45,7 +45,17 @@ def test_the_interval_covers_what_it_should():
 def test_runs_are_drawn_within_their_task():
   """Every draw of constant tasks is the same, which draws across tasks would not be."""
   scores = np.tile([[0.0, 10.0]], (5, 1))
-  assert aggregates.bootstrap_interval(scores, lambda x: float(x.mean())) == (5.0, 5.0)
+  assert aggregates.bootstrap_interval(scores, lambda x: x.mean((-2, -1))) == (5.0, 5.0)
+
+
+def test_many_draws_are_summed_up_as_one_by_one():
+  draws = np.random.default_rng(2).normal(size=(4, 7, 2))
+  summed = lambda of: [of(one) for one in draws]
+  gap = lambda x: aggregates.optimality_gap(x, target=0.5)
+  better = lambda x: aggregates.probability_of_improvement(x[..., :1], x[..., 1:])
+  for of in (aggregates.interquartile_mean, gap, better):
+    np.testing.assert_allclose(of(draws), summed(of), rtol=1e-12)
+    assert of(draws).shape == (4,)
 
 
 def test_two_runs_have_no_interval():
