@@ -194,7 +194,9 @@ def test_arguments_change_several_fields_at_once(tmp_path, data, arguments, expe
   assert expected(make(tmp_path, rewards, data, overrides=overrides, **arguments))
 
 
-@pytest.mark.parametrize('works_on', [(), [row['answer'] for row in ROWS[1:]]])
+@pytest.mark.parametrize('works_on', [
+    (), pytest.param([row['answer'] for row in ROWS[1:]], marks=pytest.mark.slow),
+])
 def test_a_reward_that_fails_on_all_of_the_first_rows_is_an_error(tmp_path, works_on):
   """On some of them it is told, and the run goes on."""
 
@@ -286,6 +288,7 @@ if sys.argv[2] == 'stop':
 """
 
 
+@pytest.mark.slow
 def test_a_script_that_leaves_the_loop_ends_and_goes_on_from_what_it_saved(tmp_path):
   """What is still open when Python ends hangs on Python 3.13: its threads are waited for, and gone."""
   (tmp_path / 'left.py').write_text(LEFT.format(model=TINY, rows=ROWS, small=SMALL))

@@ -254,12 +254,14 @@ def test_evaluate_counts_what_it_samples(capsys, tmp_path):
   assert printed['pass@4'].startswith(f'{100 * np.mean([any(row["correct"]) for row in rows]):.1f} %')
 
 
+@pytest.mark.slow
 def test_export_of_an_unfinished_run(math_run, tmp_path):
   assert launch.main(['export', f'--workdir={math_run}', f'--output={tmp_path}']) == 0
   name = 'model.safetensors'
   assert (tmp_path / 'model' / name).read_bytes() == (math_run / 'model' / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_an_export_takes_nobody_elses_place(math_run, tmp_path, capsys):
   theirs = tmp_path / 'model' / 'config.json'
   theirs.parent.mkdir()

@@ -19,30 +19,32 @@ BETWEEN_PROCESSES = {
 INTO_THE_SANDBOX = {'rlx/rewards/sandbox.py', 'rlx/rewards/sent/supervisor.py'}
 PICKLES = ('pickle', 'cloudpickle', 'dill', 'joblib', 'shelve', 'marshal')
 LOADS = ('load', 'loads', 'Unpickler', 'open')
+UNSAFE = ('load', 'read_pickle', 'unsafe_load')  # of other libraries
 
 
 def dangers(source: str) -> list[str]:
   """The calls in a source that could run code which a file holds."""
-  found = []
-  for node in ast.walk(ast.parse(source)):
+  found, nodes = [], [*ast.walk(ast.parse(source))]
+  for node in nodes:
     if not isinstance(node, ast.Attribute):
       found += _call(node) if isinstance(node, ast.Call) else []
     elif isinstance(node.value, ast.Name) and node.value.id in PICKLES and node.attr in LOADS:
       found.append(f'{node.value.id}.{node.attr}')  # called here, or handed on
-  imported = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+  imported = [node for node in nodes if isinstance(node, ast.ImportFrom)]
   return found + [f'from {node.module} import' for node in imported if node.module in PICKLES]
 
 
 def _call(node: ast.Call) -> list[str]:
   """A call of a library's `load` that reads pickles, or would by a default."""
   keywords = {keyword.arg: getattr(keyword.value, 'value', None) for keyword in node.keywords}
+  if 'allow_pickle' not in keywords and getattr(node.func, 'attr', '') not in UNSAFE:
+    return []
   name = ast.unparse(node.func)
   if keywords.get('allow_pickle', False) is not False:
     return [f'{name}(allow_pickle=..)']
   if name == 'torch.load' and keywords.get('weights_only') is not True:
     return ['torch.load']
-  unsafe = {'pandas.read_pickle', 'pd.read_pickle', 'yaml.load', 'yaml.unsafe_load'}
-  return [name] if name in unsafe else []
+  return [name] if name in {'pandas.read_pickle', 'pd.read_pickle', 'yaml.load', 'yaml.unsafe_load'} else []
 
 
 @pytest.mark.parametrize(

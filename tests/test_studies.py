@@ -58,6 +58,7 @@ def test_methods_are_compared_seed_by_seed_at_equal_rows(tmp_path):
   assert '| 65.0 (60.0 to 70.0) |' in rloo and '| +6.7 (+5.0 to +10.0) |' in rloo and rloo.endswith('| 2 |')
 
 
+@pytest.mark.slow
 def test_a_curve_of_control_begins_before_the_first_step(monkeypatch):
   numbers = {**control.PROBLEMS['Pendulum'].numbers, 'num_envs': 2, 'num_steps': 4, 'num_minibatches': 2}
   problem = dataclasses.replace(control.PROBLEMS['Pendulum'], env_steps=80, max_steps=3, numbers=numbers)

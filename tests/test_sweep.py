@@ -144,6 +144,7 @@ def test_trials_run_in_processes_of_their_own(tmp_path):
   assert len(rows_of(tmp_path)) == 2 and len(list(tmp_path.glob('jobs/*.out'))) >= 2
 
 
+@pytest.mark.slow
 def test_a_directory_keeps_one_sweep(tmp_path, capsys):
   argv = ['--config=control/ppo_cartpole:smoke', f'--workdir={tmp_path}', '--trials=1', '--cluster=here',
           '--sampler=grid', '--space.seed=1']

@@ -13,6 +13,8 @@ its group or of the batch, and its own advantage is 0 (`against`: NaN): without 
 `join` makes one id out of several: groups per prompt and role, task, agent or mode.
 """
 
+import functools
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -36,6 +38,7 @@ def _sizes(rewards: jax.Array, groups: jax.Array) -> jax.Array:
   return jnp.maximum(_sums((~jnp.isnan(rewards)).astype(jnp.float32), groups), 1)
 
 
+@functools.partial(jax.jit, inline=True)
 def join(*columns: jax.Array) -> jax.Array:
   """One group id for rows that are equal in every column: per prompt and role, task, agent, mode, turn, ...
 
@@ -54,6 +57,7 @@ def join(*columns: jax.Array) -> jax.Array:
   return jnp.zeros_like(order).at[order].set(leaders).astype(jnp.int32)
 
 
+@functools.partial(jax.jit, inline=True)
 def is_informative(rewards: jax.Array, groups: jax.Array) -> jax.Array:
   """[B] bool: True where the row's group holds two rewards that differ beyond rounding: it can teach.
 

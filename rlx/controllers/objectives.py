@@ -6,6 +6,8 @@ Three signals move them: how an objective has been converging (`lagging`), the v
 helps the others (`influence`). The weights are for `advantages/objectives.py`, or multiply rows of a task.
 """
 
+import functools
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -51,6 +53,7 @@ def lagging(window: jax.Array, *, temperature: float, eps: float = 1e-6) -> jax.
   return jnp.where(known, weights, 1)
 
 
+@functools.partial(jax.jit, inline=True)
 def hypervolume(points: jax.Array, reference: jax.Array, mask: jax.Array) -> jax.Array:
   """The volume that is dominated by some of the points and dominates the reference, exactly.
 

@@ -5,6 +5,7 @@ signs. It is checked for what it is worth, not compared with a solution: `verify
 small machine, one character a step.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -97,6 +98,7 @@ def verify(problems: Batch, completions: jax.Array) -> jax.Array:
   return jax.vmap(_solves)(problems['numbers'], problems['targets'], completions).astype(jnp.float32)
 
 
+@functools.partial(jax.jit, inline=True, static_argnames=('num_numbers', 'max_number'))
 def multiset(index: jax.Array, num_numbers: int, max_number: int) -> jax.Array:
   """[N, num_numbers] int32, ascending in 1..max_number: one multiset for each index [N].
 

@@ -454,6 +454,7 @@ class Voters:
     return jnp.mean(rewards[:, 0::2] - rewards[:, 1::2], axis=0)
 
 
+@functools.partial(jax.jit, inline=True)
 def rows_of(prompts: jax.Array, answers: jax.Array) -> Batch:
   """Rows [B, 2] of prompts and answers [B]."""
   num_rows = len(prompts)

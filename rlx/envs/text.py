@@ -8,7 +8,9 @@ and the rest of the contract for any task, yours too.
 
 from collections.abc import Callable
 import dataclasses
+import functools
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -137,6 +139,7 @@ def draw_indices(key: jax.Array, num: int, *, num_problems: int, held_out: bool,
   return scatter(jax.random.randint(key, (num,), low, high), num_problems)
 
 
+@functools.partial(jax.jit, inline=True, static_argnames=('num_problems',))
 def scatter(index: jax.Array, num_problems: int) -> jax.Array:
   """A fixed bijection of 0..num_problems-1 that leaves no visible order: i -> (a i + b) mod N.
 
@@ -187,6 +190,7 @@ def one_token(task: Task, text: str) -> int:
   return tokens[0]
 
 
+@functools.partial(jax.jit, inline=True)
 def demonstrations(problems: Batch) -> Batch:
   """Problems and their solutions as rows: `tokens, valid, action_mask, prompt_lengths, turns, groups`."""
   prompts, lengths, answers = (problems[k] for k in ('prompts', 'prompt_lengths', 'solutions'))
@@ -206,14 +210,14 @@ def demonstrations(problems: Batch) -> Batch:
   }
 
 
-@dataclasses.dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
   """Ragged text: `tokens` [N, C] of which the first `lengths` [N] count."""
 
   tokens: jax.Array
   lengths: jax.Array
 
 
+@functools.partial(jax.jit, inline=True, static_argnames=('num_digits', 'alphabet'))
 def number(values: jax.Array, num_digits: int, alphabet: str) -> Piece:
   """Non-negative integers [N] below 10**num_digits in decimal, without leading zeros."""
   digits = decimal_digits(values, num_digits)
@@ -229,6 +233,7 @@ def decimal_digits(values: jax.Array, num_digits: int) -> jax.Array:
   return values[:, None] // powers[None] % 10
 
 
+@functools.partial(jax.jit, inline=True, static_argnames=('choices', 'alphabet'))
 def symbol(index: jax.Array, choices: str, alphabet: str) -> Piece:
   """One character a row: `choices[index]`, index [N]."""
   return Piece(characters(choices, alphabet)[index][:, None], jnp.ones_like(index))
@@ -249,6 +254,7 @@ def end(num: int) -> Piece:
   return Piece(jnp.full((num, 1), EOS_ID, jnp.int32), jnp.ones(num, jnp.int32))
 
 
+@functools.partial(jax.jit, inline=True, static_argnames=('columns',))
 def join(*pieces: Piece, columns: int) -> Piece:
   """Pieces one behind the other, without gaps, padded to `columns`."""
   num_rows = pieces[0].tokens.shape[0]
@@ -263,6 +269,7 @@ def join(*pieces: Piece, columns: int) -> Piece:
   return Piece(tokens, lengths)
 
 
+@functools.partial(jax.jit, inline=True)
 def matches(solutions: jax.Array, completions: jax.Array) -> jax.Array:
   """[N] float32: 1 where a completion is its solution, to the letter and up to the end token.
 

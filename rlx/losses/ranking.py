@@ -5,6 +5,8 @@ good. With A = 2 Plackett-Luce is Bradley-Terry, and DPO where the scores are lo
 says which part of a list somebody else has in the same order.
 """
 
+import functools
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -44,6 +46,7 @@ def rrhf(scores: jax.Array) -> jax.Array:
   return jnp.sum(jnp.where(better[None], ahead, 0), axis=(1, 2))
 
 
+@functools.partial(jax.jit, inline=True)
 def longest_agreed(scores: jax.Array) -> jax.Array:
   """[N, A] bool, the answers of the longest part of each list whose order the scores have as well.
 

@@ -6,6 +6,7 @@ added, with noise at every call.
 """
 
 from collections.abc import Callable
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -61,6 +62,7 @@ def ranking(
   return first + order, believed(jnp.take_along_axis(said, order, axis=1))
 
 
+@functools.partial(jax.jit, inline=True, static_argnames=('group_size',))
 def comparisons_of(batch: Batch, kept: jax.Array, group_size: int) -> Batch:
   """Rows of all comparisons in ranked lists, the better first; `weights` 1 where both are `kept` [N, A]."""
   better, worse = jnp.triu_indices(group_size, 1)

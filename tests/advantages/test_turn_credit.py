@@ -47,6 +47,7 @@ def test_values_inside_actions_and_observations_do_not_matter():
   np.testing.assert_array_equal(of(garbage), of(VALUES))
 
 
+@pytest.mark.slow
 def test_with_a_token_a_turn_it_is_gae_of_tokens_and_of_one_turn_a_bandit():
   keys = jax.random.split(jax.random.key(0), 3)
   mask = jax.random.bernoulli(keys[0], 0.6, (4, 9))

@@ -400,7 +400,7 @@ def in_stretches(env, policy, params, length=2):
   return jax.tree.map(lambda x: x.reshape(-1, length, *x.shape[1:]), batch)
 
 
-@pytest.mark.parametrize('moved', ['mean', 'spread'])
+@pytest.mark.parametrize('moved', [pytest.param('mean', marks=pytest.mark.slow), 'spread'])
 def test_mean_and_spread_of_mpo_have_bounds_of_their_own(moved):
   """Of a Gaussian whose spread is a parameter: who moves has its divergence, and the other none."""
   env = probes.better(discrete=False)

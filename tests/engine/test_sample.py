@@ -363,7 +363,7 @@ LOOKING_BACK = dataclasses.replace(
 )
 
 
-@pytest.mark.parametrize('temperature', [0.0, 0.7])
+@pytest.mark.parametrize('temperature', [pytest.param(0.0, marks=pytest.mark.slow), 0.7])
 def test_penalties_look_at_what_the_row_has_said(temperature):
   """A loop over rows and columns: logits of all that stands there, less for what the answer has said."""
   decoding = dataclasses.replace(LOOKING_BACK, temperature=temperature)
@@ -389,6 +389,7 @@ def test_penalties_look_at_what_the_row_has_said(temperature):
   assert changed > 5
 
 
+@pytest.mark.slow
 def test_rows_that_look_back_are_neither_scored_nor_drawn_in_slots():
   batch = sample(PARAMS, MODEL, PROMPTS, LENGTHS, KEY, group_size=2, decoding=PLAIN)
   with pytest.raises(ValueError, match=r'repetition_penalty=1\.8.* to train, set 1 and 0'):

@@ -180,6 +180,7 @@ def test_seats_have_parameters_and_shapes_of_their_own():
   assert np.isfinite(rows['b']['sampler_logprobs']).all()
 
 
+@pytest.mark.slow
 def test_what_is_not_said_to_a_seat_leaves_its_rows_as_they_are_to_the_bit():
   """A secret of seat `a` is changed, and what is told does not say it."""
   deaf = whispering(tells=lambda state, action: jnp.full(1, 2))

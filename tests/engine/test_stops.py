@@ -54,7 +54,7 @@ DECODING = Decoding(
 )
 
 
-@pytest.mark.parametrize('num_slots', [0, 3])
+@pytest.mark.parametrize('num_slots', [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_rows_end_with_the_token_that_completes_a_string(num_slots):
   strings = ('ab', 'c')
   stopping = dataclasses.replace(DECODING, stop=strings, stops=automaton(strings, WORDS))

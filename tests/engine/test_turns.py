@@ -122,6 +122,7 @@ def test_what_is_said_depends_on_no_slot_count(num_slots):
   assert_same(drawn(num_slots), drawn())
 
 
+@pytest.mark.slow
 def test_order_and_neighbours_change_no_bit():
   order = np.array([3, 0, 4, 1, 2])
   ids = (order[:, None] * GROUP_SIZE + np.arange(GROUP_SIZE)).reshape(-1)

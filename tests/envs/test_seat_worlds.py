@@ -124,6 +124,7 @@ def test_requests_mean_what_the_rule_says_and_who_asks_for_something_else_loses(
   assert act(state, answer, jnp.int32(1), jax.random.key(0)).rewards.tolist() == [1, -1]
 
 
+@pytest.mark.slow
 def test_the_expert_of_redteam_says_any_request_of_the_kind_and_answers_by_chance():
   task = redteam(num_letters=4, known=0)
   problems, rows = shown(task, max_turns=2, turn_tokens=2)
@@ -134,6 +135,7 @@ def test_the_expert_of_redteam_says_any_request_of_the_kind_and_answers_by_chanc
   assert 0.35 < right.mean() < 0.65 and not np.asarray(rows['defender']['truncated']).any()
 
 
+@pytest.mark.slow
 def test_known_requests_are_drawn_whatever_the_attacker_says():
   world = redteam(num_letters=4, known=2)
   state = {'harm': jnp.bool_(True), 'asked': jnp.bool_(False)}
@@ -172,6 +174,7 @@ def test_a_bargain_pays_what_was_agreed_on_and_less_for_each_offer_that_was_refu
   assert not played(BARGAIN, deal, ('e',))[1]
 
 
+@pytest.mark.slow
 def test_the_best_split_is_the_best_of_all_and_its_expert_reaches_it():
   problems, rows = shown(SHORT, max_turns=2, turn_tokens=1)
   worth = np.asarray(SHORT.game.deals['worth'])[np.asarray(problems['deal'])]
@@ -182,6 +185,7 @@ def test_the_best_split_is_the_best_of_all_and_its_expert_reaches_it():
   assert not rows['first']['truncated'].any()
 
 
+@pytest.mark.slow
 def test_uniform_bargaining_can_be_exploited_and_rows_are_what_seats_read():
   written = tree.written_out(SHORT.game)
   table = tree.uniform(written)

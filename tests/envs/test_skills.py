@@ -76,6 +76,7 @@ def test_uneven_tasks_ask_for_skills_by_their_weights():
       uneven(**sizes, weights=weights)
 
 
+@pytest.mark.slow
 def test_of_rumoured_skills_values_are_chance_and_hints_agree_with_them():
   task = rumoured(**{**GOOD, 'used': (0,)}, unknown=(1, 2), share=0.5)
   problems, hidden = drawn(task, num=400), (drawn(task, num=400)['skills'] > 0).any(axis=1)

@@ -40,6 +40,7 @@ def test_what_speakers_get_at_both_seats_is_what_versions_get():
   np.testing.assert_allclose(payoffs[0, 1], (there['payoff_first'] + back['payoff_second']) / 2, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_league_is_as_far_from_nash_as_who_draws_its_versions():
   """Room that is empty is not drawn; a league of one is that one."""
   speakers = dict.fromkeys(KUHN.seats, SPEAKER)

@@ -127,6 +127,7 @@ def test_answers_behind_thinking_that_is_cut():
   np.testing.assert_allclose(metrics['accuracy'], expected.mean(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_answers_in_a_mode():
   """A policy that says at once what `!` asks for, and nothing behind `?`."""
   task = hybrid(modulus=3, min_steps=2, max_steps=2, held_out_share=0.5)

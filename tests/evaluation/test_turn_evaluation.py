@@ -31,6 +31,7 @@ def test_an_expert_is_read_turn_by_turn():
   assert evaluation.transcript(toy.WORLD, row) == f'\n> {move}\n{told[0]["observation"]}\n> t  [+1]'
 
 
+@pytest.mark.slow
 def test_an_evaluation_says_what_its_episodes_are():
   exam = evaluation.episodes(
       toy.WORLD, toy.WORLD_POLICY, 3, problems=16, num_slots=4, turn_tokens=1, max_turns=4

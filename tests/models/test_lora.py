@@ -266,6 +266,7 @@ def sampled(params):
   return POLICY.sample(params, TOKENS, lengths, jax.random.key(2), group_size=3)
 
 
+@pytest.mark.slow
 def test_sampler_and_scorer_agree_under_adapters():
   adapters = lora.init(jax.random.key(1), a_base(), EVERY)
   chex.assert_trees_all_equal(sampled(lora.attach(a_base(), adapters, EVERY)), sampled(a_base()))

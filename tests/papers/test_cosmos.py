@@ -1,8 +1,11 @@
 """COS(M+O)S: a value of surprise and coherence, its search, and the pairs that ORPO learns from."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Scoring, Speaker
@@ -52,8 +55,8 @@ def test_a_value_begins_at_nothing_and_is_a_sum_over_events():
 def test_surprise_is_what_the_author_says():
   """Of the events behind the opening, and of nothing else."""
   problems = TASK.sample(jax.random.key(1), 3, False)
-  rows = AUTHOR.sample(
-      PARAMS, problems['prompts'], problems['prompt_lengths'], jax.random.key(2), group_size=1
+  rows = jax.jit(functools.partial(AUTHOR.sample, group_size=1))(
+      PARAMS, problems['prompts'], problems['prompt_lengths'], jax.random.key(2)
   )
   found = rollouts.measured(TASK, AUTHOR, PARAMS, {**problems, **rows})
   said = np.asarray(rows['action_mask'][:, 4:])
@@ -63,6 +66,7 @@ def test_surprise_is_what_the_author_says():
   assert not np.asarray(found['events'])[~said].any()
 
 
+@pytest.mark.slow
 def test_pairs_are_the_best_of_a_search_and_the_worst_of_plain_stories():
   draw = rollouts.best_of_search(TASK, AUTHOR, AUTHOR, Coherence(), batch_size=16, beams=2, branches=4)
   models = {'policy': PARAMS, 'author': PARAMS, 'judge': {}}

@@ -97,6 +97,7 @@ def test_the_players_problems_have_as_many_operations_as_the_coach_says():
     assert (called.sum(axis=1) == level).all() and (rows['player']['coach/level'] == level).all()
 
 
+@pytest.mark.slow
 def test_performance_is_the_mean_chance_of_solutions_and_levels_are_said_by_all_tokens():
   problems = jax.jit(lambda key: TASK.sample(key, 5, False))(jax.random.key(3))
   assert float(coached.expected_accuracy(Player(), jnp.float32(0.3), problems)) == pytest.approx(0.3)

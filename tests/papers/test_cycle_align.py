@@ -55,6 +55,7 @@ def test_demonstrations_change_the_ranker():
   np.testing.assert_array_equal(ranked(whole, taught)['policy']['tokens'][:, 1], [0, 3, 2, 1])
 
 
+@pytest.mark.slow
 def test_purity_is_told_of_comparisons_of_unlike_answers():
   def told(believed):
     evaluation = purity(WORLDS, POLICY, JUDGE, **HOW, believed=believed)

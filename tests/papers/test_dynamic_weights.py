@@ -63,6 +63,7 @@ def test_rewards_are_weighed_by_the_running_mean_of_the_steps_before(strength):
     np.testing.assert_allclose(batch['rewards'], expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_influence_moves_weights_by_gradients_and_not_at_rate_0():
   _, (first, second) = rows_of_steps(made(by_influence, **PLAIN, num_objectives=2, rate=2.0), 2, True)
   helps = [_by_hand(first, k) for k in range(2)]

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx.engine.decoding import Decoding
 from rlx.envs.evaluating import evaluating
@@ -43,6 +44,7 @@ def chosen_by(speaker):
   return evaluation.read(evaluation.ask({'policy': {}}, {}))[0]
 
 
+@pytest.mark.slow
 def test_who_judges_right_chooses_what_is_there():
   found = chosen_by(Adder(looks=True))
   assert found['chosen'] == found['oracle'] > found['single'] and found['share'] == 1

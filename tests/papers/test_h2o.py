@@ -69,6 +69,7 @@ def agent(gap, rollout, nets, **changes):
   return paper.h2o(rollout, WORLD, *nets, gap, **{**toy.SAC, **NUMBERS, **changes})
 
 
+@pytest.mark.slow
 def test_the_gap_is_what_the_next_state_tells():
   gap = constant_gap(pair=3.0, added=-1.5)
   batch = batch_of([False] * 4)

@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx.algorithms.dpo import dpo
 from rlx.algorithms.hypo import hypo
@@ -40,6 +41,7 @@ def annotated(algorithm):
   return jax.jit(algorithm.advantage)(models_of(THETA), batch, jax.random.key(2))
 
 
+@pytest.mark.slow
 def test_the_term_has_the_gradient_of_the_kl_and_without_it_this_is_dpo():
   plain = dpo(rollout, POLICY, POLICY, loss=LOSS)
   batch = annotated(hypo(rollout, POLICY, POLICY, WORLDS, loss=LOSS, kl_coef=1.0))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import preference_toy as toy
+import pytest
 
 from rlx.algorithms.dpo import dpo
 from rlx.algorithms.modpo import modpo
@@ -32,6 +33,7 @@ def rollout(models, world, key):
   }, {}
 
 
+@pytest.mark.slow
 def test_each_weight_has_its_closed_form_and_the_front_is_monotone():
   rewards, others = jax.random.normal(jax.random.key(0), (2, toy.SEEDS, NUM))
   learn = functools.partial(

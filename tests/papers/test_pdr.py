@@ -87,6 +87,7 @@ def test_a_round_reads_what_the_drafts_before_it_said():
   np.testing.assert_allclose(batch['sampler_logprobs'], logprobs, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_half_of_what_is_shown_has_a_workspace_and_all_of_it_is_solved():
   show = refine.shown(TASK, POLICY, batch_size=8, group_size=DRAFTS, num_slots=0, distil=DISTIL)
   batch, _ = jax.jit(show.draw)({'policy': MODEL.init(jax.random.key(0))}, {}, jax.random.key(1))

@@ -47,6 +47,7 @@ def test_rewards_of_tokens_are_log_ratios_and_sum_to_that_of_the_row():
   assert not np.asarray(table.IMPLICIT.of_tokens(SAME, ROWS)).any()
 
 
+@pytest.mark.slow
 def test_verdicts_teach_the_policy_and_leave_the_reference():
   """At first nothing is known of any row: log 2."""
   method = pointwise(None, table.IMPLICIT)

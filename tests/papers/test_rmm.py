@@ -73,6 +73,7 @@ def test_the_expert_cites_the_newest_of_what_it_reads_and_says_when_nothing_is_t
   assert (right[cited < 0] == 0).all() and right.sum() > 0
 
 
+@pytest.mark.slow
 def test_what_is_held_out_is_a_topic_with_a_value():
   pairs = lambda held_out: {
       (tuple(query), int(value))

@@ -104,7 +104,8 @@ def test_advantages_are_of_a_role_and_not_of_all():
 
 def test_the_clue_that_does_not_fit_is_that_of_who_sees_another_scene():
   puzzle, world = spies.odd_clue(civilians=2, **SCENES), game()
-  asked = puzzle.sample(jax.random.key(0), 100, True)
+  drawn = lambda task, *how: jax.jit(task.sample, static_argnums=(1, 2))(jax.random.key(0), *how)
+  asked = drawn(puzzle, 100, True)
   prompts = [puzzle.decode(row) for row in np.asarray(asked['prompts'])]
   answers = [puzzle.decode(row) for row in np.asarray(asked['solutions'])[:, :1]]
   held = set()
@@ -114,7 +115,7 @@ def test_the_clue_that_does_not_fit_is_that_of_who_sees_another_scene():
     odd = [name for name, clue in clues.items() if not set(clue) <= scene]
     assert odd == [answer]
     held.add(''.join(sorted(scene)) + next(x for x in clues[answer] if x not in scene))
-  trained = np.asarray(world.sample(jax.random.key(0), 1000, False)['prompts'])
+  trained = np.asarray(drawn(world, 1000, False)['prompts'])
   known = set()
   for spy, civilian in zip(trained[:, 0, 1:], trained[:, 1, 1:], strict=True):
     scene, other = set(world.decode(civilian)), set(world.decode(spy))

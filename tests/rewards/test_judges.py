@@ -176,6 +176,7 @@ def test_the_chance_to_be_preferred_is_read_of_both_orders():
   np.testing.assert_allclose(found['rewards'], win, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_chances_of_a_model_are_those_of_its_own_logits():
   """Whatever its decoding."""
   model = LanguageModel(TransformerConfig(

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx.engine.decoding import Decoding
 from rlx.envs.chain import chain
@@ -107,6 +108,7 @@ def test_a_verdict_that_was_gone_over_stands_where_both_are_in_form():
   np.testing.assert_array_equal(said.in_form, found.in_form)
 
 
+@pytest.mark.slow
 def test_rows_of_a_meta_critique_teach_the_grades_behind_the_verifiers_own_verdicts():
   approving = Approving()
   rollout = rollouts.taught_again(TASK, Solving(), approving, batch_size=6)

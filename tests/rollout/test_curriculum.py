@@ -94,6 +94,7 @@ def test_the_table_takes_the_outcomes_in():
   assert (np.asarray(table.entropies)[chosen] > 0).all() and (table.gradient_norms == 1).all()
 
 
+@pytest.mark.slow
 def test_what_is_hard_comes_back_and_gets_more():
   """Half of the problems are known to be easy: the others are drawn, and by their rates get their rows."""
   rollout = rollout_with(

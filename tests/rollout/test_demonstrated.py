@@ -23,6 +23,7 @@ def drawn(make=demonstrated):
   return jax.device_get(jax.jit(draw)(jax.random.key(1)))
 
 
+@pytest.mark.slow
 def test_the_last_row_of_a_group_is_the_solution_where_there_is_one():
   batch, samples = drawn(), drawn(measured)
   check(batch)

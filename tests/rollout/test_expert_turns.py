@@ -3,6 +3,7 @@
 import algorithms_table as toy
 import jax
 import numpy as np
+import pytest
 
 from rlx.envs.worlds.rooms import rooms
 from rlx.rollout.turns import expert_turns
@@ -24,5 +25,6 @@ def shown(num_problems):
   return found
 
 
+@pytest.mark.slow
 def test_so_many_problems_are_shown_and_no_more():
   assert 1 <= len(shown(2)) <= 2 < len(shown(0)), 'without a number there are as many as are drawn'

@@ -200,6 +200,7 @@ def draw(rollout):
     rollout.host.close()
 
 
+@pytest.mark.slow
 def test_the_rows_of_learnt_seats_are_one_batch_and_each_learner_gets_its_own():
   parts = PROBLEMS, dict.fromkeys(SEATS, POLICY), table_of(plain_tables.Ring), {}
   sizes = {'episodes': NUM, **SIZES, 'max_turns': lambda step: 4}

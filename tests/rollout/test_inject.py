@@ -53,6 +53,7 @@ def drawn(rollout, key=3):
   return jax.tree.map(np.asarray, batch)
 
 
+@pytest.mark.slow
 def test_other_forms_are_left_out_and_what_a_mixture_judges_by_is_kept():
   """Its tasks' own solutions end in the same word, and are no form: a rollout that asks again needs them."""
   both = together([TASK, TASK], shares=(1, 1))

@@ -82,6 +82,7 @@ def test_groups_are_whole_balanced_and_of_one_problem():
   assert balanced[0] == balanced[5] == 0 and balanced[3] >= 29 and balanced[2] > balanced[1] > 0
 
 
+@pytest.mark.slow
 def test_rows_go_to_those_that_are_not_settled():
   attempts = np.mean([batch['attempts'][::GROUP] for batch in settled_batches()], axis=0)
   assert attempts.min() >= GROUP and attempts[3] < attempts[2] < attempts[1] < attempts[0]

@@ -40,6 +40,7 @@ def test_rows_of_seats_are_one_batch_with_groups_of_a_prompt_and_a_seat():
   assert np.isnan(earned).any() and (np.isnan(earned) | (earned == paid)).all()
 
 
+@pytest.mark.slow
 def test_learners_get_the_rows_of_their_seats_and_frozen_seats_are_in_none():
   models = {'first': ONE, 'second': TWO}
   rollout = seats.for_learners(KUHN, BOTH, learners={'a': ('second',), 'b': ('first',)}, **HOW)

@@ -103,6 +103,7 @@ def test_the_key_decides_everything(kind):
 # --- segments -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nodes_are_what_rows_share():
   batch = grown(ENDLESS)
   nodes, parents = batch['nodes'], batch['parents']

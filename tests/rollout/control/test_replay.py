@@ -143,6 +143,7 @@ def stretched(length):
   return rollout, policy, models, rollout.begin(jax.random.key(0))
 
 
+@pytest.mark.slow
 def test_rows_of_stretches_are_consecutive_and_know_how_likely_their_actions_were():
   rollout, policy, models, world = stretched(length=3)
   for _ in range(9):  # the ring has room for 8 steps
