@@ -58,16 +58,24 @@ class Paper:
     return '; '.join(dict.fromkeys(place.came for place in self.places)) or NOT_BUILT
 
 
+def ids() -> list[str]:
+  """Those of all papers, in their order."""
+  return [row['id'] for row in _rows()]
+
+
 def papers() -> list[Paper]:
   """All of them, by id."""
-  with LIST.open(newline='', encoding='utf-8') as file:
-    rows = list(csv.DictReader(file, delimiter='\t', quoting=csv.QUOTE_NONE))
   claimed = _claimed()
   elsewhere = lambda row: tuple(Place(path, _came(path)) for path in row['elsewhere'].split())
   return [
       Paper(row['id'], row['name'], row['title'], (*claimed.get(row['id'], ()), *elsewhere(row)))
-      for row in rows
+      for row in _rows()
   ]
+
+
+def _rows() -> list[dict[str, str]]:
+  with LIST.open(newline='', encoding='utf-8') as file:
+    return list(csv.DictReader(file, delimiter='\t', quoting=csv.QUOTE_NONE))
 
 
 def counted(listed: list[Paper]) -> str:

@@ -104,5 +104,5 @@ def _parser() -> Parser:
   parser = Parser(prog='rlx show', description='What a name means, in --config or in a section of a config.')
   parser.add_argument(
       'name', metavar='NAME', help='grpo, quickstart/arithmetic, math.math_answer, S155, yours.f'
-  ).completer = lambda **_: [*config.names(), *definitions('rlx')]
+  ).completer = lambda **_: [*config.names(), *definitions('rlx'), *paper_list.ids()]
   return parser

@@ -187,6 +187,7 @@ def test_what_to_try_next_is_there_to_be_set(name, rate):
     ('rlx evaluate --workdir=runs/x --ev', {'--eval'}),
     ('rlx launch --cl', {'--cluster'}),
     ('rlx show quickstart/a', {'quickstart/arithmetic'}),
+    ('rlx show S24', {f'S{number}' for number in range(240, 248)}),
     ('rlx sweep --sampler=', {'--sampler=tpe', '--sampler=random', '--sampler=grid'}),
 ])
 def test_the_shell_is_told_what_could_follow(line, answers, tmp_path):

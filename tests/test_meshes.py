@@ -30,6 +30,7 @@ from rlx.rollout import latent as latents
 from rlx.rollout import tree
 from rlx.rollout.partial import partial_completions, partial_episodes
 from rlx.run import costs
+from tests.cases import cases
 
 LLAMA = LanguageModel(TransformerConfig(
     vocab_size=128, num_layers=2, width=64, num_heads=8, num_kv_heads=8, head_size=8, mlp_size=192,
@@ -239,7 +240,7 @@ def test_of_the_stream_between_blocks_a_device_keeps_its_columns():
   assert a_layer <= 1.25 * 2 * 4 * 1024 * 64 / 4 + weights  # 2 rows of width 64, float32, by four devices
 
 
-@pytest.mark.parametrize('length', [pytest.param(32, marks=pytest.mark.slow), 29])
+@pytest.mark.parametrize('length', cases([32, 29], at_once=[29]))
 def test_columns_that_are_kept_apart_change_no_gradient(length):
   alone, *arguments = pass_of(LONG, length, (1, 1, 1))
   shared, *placed = pass_of(LONG, length, (2, 1, 4))

@@ -6,6 +6,7 @@ import types
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx.algorithms.dpo import dpo
 from rlx.algorithms.istar import istar, step_advantages
@@ -101,6 +102,7 @@ def episodes():
   }
 
 
+@pytest.mark.slow
 def test_an_estimator_learns_from_outcomes_which_step_was_the_key():
   algorithm, rows = spa(None, None, ESTIMATOR), episodes()
   rows = algorithm.advantage({}, rows, jax.random.key(0))

@@ -192,6 +192,7 @@ def test_without_diversity_it_is_sac_n():
 # --- imitation ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_with_equal_weights_iql_clones():
   mine = iql(
       None, GAUSSIAN, VALUE, CRITIC, expectile=0.7, sharpness=0.0, weight_max=10.0, **TARGETS

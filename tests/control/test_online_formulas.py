@@ -19,6 +19,7 @@ from rlx.envs.control.recall import recall
 from rlx.models import critics, networks
 from rlx.models.recurrent import gru
 from rlx.rollout.control.recurrent import recurrent
+from tests.cases import cases
 
 SHAPE = dict(hidden=(4,), activation='tanh')
 
@@ -400,7 +401,7 @@ def in_stretches(env, policy, params, length=2):
   return jax.tree.map(lambda x: x.reshape(-1, length, *x.shape[1:]), batch)
 
 
-@pytest.mark.parametrize('moved', [pytest.param('mean', marks=pytest.mark.slow), 'spread'])
+@pytest.mark.parametrize('moved', cases(['mean', 'spread'], at_once=['spread']))
 def test_mean_and_spread_of_mpo_have_bounds_of_their_own(moved):
   """Of a Gaussian whose spread is a parameter: who moves has its divergence, and the other none."""
   env = probes.better(discrete=False)

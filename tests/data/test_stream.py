@@ -57,7 +57,7 @@ def test_a_share_that_would_never_come_is_refused(shares):
     mixture([3, 3], shares)
 
 
-@pytest.mark.parametrize('kind', cases(KINDS, at_once=('prompts', 'pairs')))
+@pytest.mark.parametrize('kind', cases(KINDS, at_once=('pairs',)))
 def test_a_stream_draws_what_the_data_set_draws(tmp_path, kind):
   """Two files in a mixture, over epochs and windows, in batches that do not divide them."""
   rows = [KINDS[kind](i) for i in range(9)]

@@ -169,6 +169,7 @@ def test_make_dataset_of_random_actions(tmp_path, capsys):
   assert description['environment']['name'] == 'pendulum' and description['step'] is None
 
 
+@pytest.mark.slow
 def test_who_wanders_goes_to_a_cell_of_its_own_and_not_to_the_goal():
   env = maze.maze(layout='corridor', starts='S', goals='G', max_steps=60)
   rows = behaviours.wandering(

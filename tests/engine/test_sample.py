@@ -363,7 +363,7 @@ LOOKING_BACK = dataclasses.replace(
 )
 
 
-@pytest.mark.parametrize('temperature', [pytest.param(0.0, marks=pytest.mark.slow), 0.7])
+@pytest.mark.parametrize('temperature', cases([0.0, 0.7], at_once=[0.7]))
 def test_penalties_look_at_what_the_row_has_said(temperature):
   """A loop over rows and columns: logits of all that stands there, less for what the answer has said."""
   decoding = dataclasses.replace(LOOKING_BACK, temperature=temperature)

@@ -37,7 +37,7 @@ def assert_same(batch, other):
 
 
 @pytest.mark.parametrize('num_slots', cases([1, 5, 100], at_once=[5]))
-@pytest.mark.parametrize('name', ['plain', 'all_filters'])
+@pytest.mark.parametrize('name', cases(['plain', 'all_filters'], at_once=['all_filters']))
 def test_slots_say_what_one_batch_says(name, num_slots):
   assert_same(refilled(name, num_slots), drawn(name))
 
@@ -122,7 +122,7 @@ def queue_of(decoding, num_slots):
   return slots.begin(MODEL, bank, queue, num_slots=num_slots), run
 
 
-@pytest.mark.parametrize('num_slots', [1, 4, NUM_ROWS])
+@pytest.mark.parametrize('num_slots', cases([1, 4, NUM_ROWS], at_once=[4, NUM_ROWS]))
 def test_no_more_steps_than_the_queue_needs(num_slots):
   """A slot is empty only when the queue is: the mean load of a slot and, at most, the longest row behind."""
   state, run = queue_of(DECODINGS['plain'], num_slots)
@@ -144,7 +144,7 @@ def test_stopped_anywhere_it_goes_on_as_if_it_had_not_been():
     jax.tree.map(np.testing.assert_array_equal, run(stopped), whole)
 
 
-@pytest.mark.parametrize('num_slots', [0, 5])
+@pytest.mark.parametrize('num_slots', cases([0, 5], at_once=[5]))
 def test_a_row_ends_within_its_budget(num_slots):
   """It is cut where the budget is spent, and is otherwise what it would have been."""
   budgets = np.resize([1, 3, 5, 2], NUM_ROWS).astype(np.int32)

@@ -13,6 +13,7 @@ from rlx.engine.decoding import Decoding
 from rlx.engine.stops import automaton
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
+from tests.cases import cases
 
 WORDS = [b'', b'', b'a', b'b', b'ab', b'ba', b'aab', b'c', b'abca', 'é'.encode(), b'=', b'a=b']
 EOS = 1
@@ -54,7 +55,7 @@ DECODING = Decoding(
 )
 
 
-@pytest.mark.parametrize('num_slots', [0, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('num_slots', cases([0, 3], at_once=[0]))
 def test_rows_end_with_the_token_that_completes_a_string(num_slots):
   strings = ('ab', 'c')
   stopping = dataclasses.replace(DECODING, stop=strings, stops=automaton(strings, WORDS))

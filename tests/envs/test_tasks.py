@@ -296,7 +296,7 @@ def expressions(numbers):
       yield terms[0] + ''.join(map(''.join, zip(operators, terms[1:], strict=True)))
 
 
-@pytest.mark.parametrize(('num_numbers', 'max_number'), [(2, 2), (6, 99)])
+@pytest.mark.parametrize(('num_numbers', 'max_number'), cases([(2, 2), (6, 99)], at_once=[(2, 2)]))
 def test_countdown_problems_are_what_they_say(num_numbers, max_number):
   task = countdown(num_numbers=num_numbers, max_number=max_number, held_out_share=0.5)
   problems, prompts, solutions = draw(task)

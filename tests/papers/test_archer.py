@@ -128,6 +128,7 @@ def test_old_rows_teach_the_critic_alone():
   assert (slope(batch)['value'] != slope(again)['value']).any()
 
 
+@pytest.mark.slow
 def test_a_turn_that_is_cut_at_the_last_column_is_not_learnt_from():
   batch = {name: x[:, :4] if x.ndim == 2 else x for name, x in episodes(jax.random.key(1), 8, 0.5).items()}
   models = {'policy': jnp.zeros(2), 'value': jnp.ones((5, 4)), 'target': jnp.ones((5, 4))}

@@ -8,6 +8,7 @@ import pytest
 from rlx.envs.seat_conformance import check_seat_task
 from rlx.envs.worlds.form import code_of, end_to_end, form
 from rlx.rollout import evolved
+from tests.cases import cases
 
 SIZE = {'fields': 2, 'values': 2, 'pages': 3, 'lengths': (0.5, 0.5)}
 WORLDS = [form(**SIZE, site=site) for site in (0, 1)]
@@ -66,6 +67,7 @@ def test_end_to_end_the_numbers_are_said_by_who_has_the_task():
   assert replies[-1].rewards.tolist() == [1.0] and bool(replies[-1].ended)
 
 
+@pytest.mark.slow
 def test_sites_differ_in_their_numbers_and_not_in_what_anybody_reads():
   first, second = (jax.device_get(sample(jax.random.key(0), 64, False)) for sample in SAMPLE)
   np.testing.assert_array_equal(first['prompts'], second['prompts'])
@@ -94,7 +96,7 @@ def test_tasks_like_others_have_their_fields_and_are_not_held_out():
   assert bool(jnp.all(codes == 1))
 
 
-@pytest.mark.parametrize('share', [0.0, 0.5])
+@pytest.mark.parametrize('share', cases([0.0, 0.5], at_once=[0.5]))
 def test_a_share_of_the_tasks_are_like_those_that_have_failed(monkeypatch, share):
   """Tasks of two goals fail; then the tasks that are made have two goals."""
 

@@ -75,6 +75,7 @@ def test_the_loss_is_of_the_order_and_of_the_best_answer():
   assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_errors_of_reference_and_ranker_are_their_own():
   worlds = gold.opinionated_worlds(num_prompts=200, num_answers=32, width=8, base_knows=0.5, other_knows=0.5)
   world = worlds.make(jax.random.key(0))

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx.envs import gold
 from rlx.experiments.studies import starts
@@ -11,6 +12,7 @@ KEY = jax.random.key(0)
 WHOLE = gold.gold_world(KEY, **starts.WORLD)
 
 
+@pytest.mark.slow
 def test_starts_are_the_base_model_and_what_demonstrations_make_of_it():
   worlds = starts.started(WHOLE, KEY, rate=1e-2)
   mine, others = starts.halves(WHOLE)

@@ -179,6 +179,7 @@ def test_the_clock_of_the_actions_ends_a_pursuit():
   assert new.truncated and new.observation[0] == 2
 
 
+@pytest.mark.slow
 def test_an_episode_is_played_in_subgoals():
   examination = subgoals.subgoal_episodes(
       line(max_steps=20), *knowing(ahead=2.0), num_samples=2, near=-3.0, keep_steps=2, tolerance=0.25,

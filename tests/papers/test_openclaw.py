@@ -86,6 +86,7 @@ def test_the_user_says_what_was_wanted_behind_what_was_not():
     assert told == (following if number == right else 'uvw'[right] + following)
 
 
+@pytest.mark.slow
 def test_the_user_says_it_so_often():
   problem = jax.tree.map(lambda x: x[0], WORLD.sample(jax.random.key(0), 1, False))
   state = WORLD.start(problem)

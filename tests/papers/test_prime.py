@@ -81,6 +81,7 @@ def advised(weight, apart):
   return method.advantage({'process': APART if apart else SAME}, rows, None)
 
 
+@pytest.mark.slow
 def test_without_weight_or_without_a_ratio_it_is_rloo():
   rows = {**ROWS, 'rewards': jnp.array([1.0, 0, 0, 1, 0, 0, 0, 0])}
   plain = rloo(None, None, table.POLICY, no_kl()).advantage({}, rows, None)['advantages']

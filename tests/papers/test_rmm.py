@@ -16,6 +16,7 @@ from rlx.envs.text import EOS_ID, PAD_ID
 from rlx.errors import ConfigError
 from rlx.models.networks import Network
 from rlx.rollout.sessions import cited_entries
+from tests.cases import cases
 
 SIZE = {'topics': 3, 'sessions': 2, 'turns': 3, 'values': 8, 'num_read': 2, 'held_out_share': 0.2}
 BANKS = {name: getattr(sessions, name)(**SIZE) for name in ('by_topic', 'by_turn', 'by_session')}
@@ -135,7 +136,7 @@ def answering(place):
   return types.SimpleNamespace(sample=sample, decoding=types.SimpleNamespace(pad_id=PAD_ID, max_tokens=3))
 
 
-@pytest.mark.parametrize('place', [-1, 0, 1])
+@pytest.mark.parametrize('place', cases([-1, 0, 1], at_once=[-1, 0]))
 def test_what_is_cited_is_the_entry_that_was_shown_there(place):
   """Of six entries the fifth and the second are taken, in this order nearly always; they are shown sorted."""
   scores = jnp.array([0.0, 50.0, 0.0, 0.0, 100.0, 0.0])

@@ -78,6 +78,7 @@ def a_batch(bonus_coef=1.0):
   return toy, state, jax.jit(functools.partial(collect, toy.algorithm))(state)
 
 
+@pytest.mark.slow
 def test_the_bonus_goes_on_through_the_end_of_an_episode():
   """Of the last step before an end, the return of the bonus knows of what the next episode found."""
   _, _, batch = a_batch()

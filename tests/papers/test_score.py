@@ -37,6 +37,7 @@ def advantages(discount):
   return jax.jit(lambda batch: advantage({'policy': jnp.zeros((4, 5))}, batch, None)['advantages'])(BATCH)
 
 
+@pytest.mark.slow
 def test_an_attempt_answers_for_itself_or_for_what_follows():
   deviation = np.std([1, 1, 0, 0], ddof=1)
   own = np.array([1, 1, -1, -1]) * 0.5 / deviation

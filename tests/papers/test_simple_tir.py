@@ -17,6 +17,7 @@ from rlx.rewards.of_world import of_world
 from rlx.rollout.kept import without_void_turns
 from rlx.types import stateful
 from rlx.unscored import leave_out
+from tests.cases import cases
 
 SEEDS, ROWS, GROUP, TURNS, VOCAB = 5, 16, 4, 3, 6
 VOID = VOCAB - 1  # a token that no world understands, and that the policy hardly ever says
@@ -80,7 +81,7 @@ def norms(rollout):
   return np.asarray(norm.max(axis=1)), float(counted.mean())
 
 
-@pytest.mark.parametrize('injected', [False, True])
+@pytest.mark.parametrize('injected', cases([False, True], at_once=[True]))
 def test_void_turns_make_gradients_spike_and_the_filter_bounds_them(injected):
   """Five seeds, fifty batches each; a void turn in every second group of four episodes, or none."""
   (as_is, whole), (filtered, counted) = (

@@ -161,6 +161,7 @@ def test_the_loss_knows_a_moves_own_explanation():
 
 
 @pytest.mark.parametrize('actions', [Discrete(3), Continuous(2)])
+@pytest.mark.slow
 def test_similarities_are_cosines(actions):
   """Two copies of an explanation are as near to a move as each other, and nothing is nearer than κ."""
   env = SimpleNamespace(observation_shape=(2, 2), actions=actions)

@@ -33,6 +33,7 @@ def steady(env, action):
   )
 
 
+@pytest.mark.slow
 def test_the_store_is_filled_by_the_models_of_the_stage():
   rollout = warm_replay(toy.ENV, steady(toy.ENV, 0.25), warmup_steps=12, **SMALL)
   world = rollout.begin(jax.random.key(0))

@@ -210,6 +210,7 @@ def test_right_verdicts_are_shown(form, expected):
   assert (made['tokens'][0][made['valid'][0]][-1]) == EOS_ID
 
 
+@pytest.mark.slow
 def test_of_equal_answers_no_order_is_shown_and_lists_follow_theirs():
   rewards = jnp.array([0.5, 1.0, 0.5])
   made = rollouts.demonstrated(rewards, PAIR, POLICY, GROUP)

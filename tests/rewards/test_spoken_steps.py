@@ -176,6 +176,7 @@ class Solving(Approving):
     }
 
 
+@pytest.mark.slow
 def test_who_stops_short_is_paid_in_full_but_for_the_guard():
   judge = Approving()
   rows = jnp.array([tokens(text) for text in ('34=3;0;#0$ ', '34=3;1;#5$ ', '34=3;$     ')])

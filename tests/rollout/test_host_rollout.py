@@ -243,6 +243,7 @@ def test_a_template_that_changes_what_was_said_is_refused_at_the_start(tmp_path)
 # --- demonstrations
 
 
+@pytest.mark.slow
 def test_solutions_are_cut_where_sampling_cuts_and_results_are_read():
   calls = functools.partial(inline, tool='add', before='<<', after='=')
   made = box(tools={'add': plain_tools.add}, calls=calls, before='', after='>>')

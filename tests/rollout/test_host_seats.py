@@ -24,6 +24,7 @@ from rlx.rollout.host_seats import episodes, for_learners
 from rlx.rollout.host_turns import READ_TOKENS
 from rlx.rollout.tabletop import tabletop
 from rlx.types import HostRollout, check
+from tests.cases import cases
 
 SEATS, NUM, ROOM = ('a', 'b'), 8, 16
 SIZES = {'group_size': 2, 'num_slots': 4, 'turn_tokens': 6}
@@ -127,7 +128,7 @@ def test_what_is_said_does_not_depend_on_how_long_tools_and_tables_take(ring):
   assert_same(played(ring), drawn(table, {'a': box(tools={'echo': plain_tools.slow_echo})}))
 
 
-@pytest.mark.parametrize('num', [0, 2, 9])
+@pytest.mark.parametrize('num', cases([0, 2, 9], at_once=[2]))
 def test_a_step_that_was_killed_goes_on_behind_its_records_and_then_repeats_from_them(ring, tmp_path, num):
   rows = played(ring, tmp_path)
   for path in (tmp_path / 'step.jsonl', tmp_path / 'step.a.jsonl'):
@@ -152,6 +153,7 @@ def test_no_seat_sees_what_it_was_not_told():
   assert (one['a']['tokens'] != two['a']['tokens']).any(axis=1).all()
 
 
+@pytest.mark.slow
 def test_a_tool_that_fails_at_one_seat_leaves_the_other_going():
   """Nobody is told what was said, so the other one says the same to the bit, as far as there is room."""
   table, broken = table_of(plain_tables.Secret), box(tools={'echo': plain_tools.broken_echo})

@@ -51,6 +51,7 @@ def test_a_normalised_network_sees_what_its_moments_say_and_clips_it():
   assert jax.tree.structure(grads) == jax.tree.structure(own)
 
 
+@pytest.mark.slow
 def test_rewards_are_divided_by_the_deviation_of_discounted_sums():
   policy = networks.categorical(ENV, **SHAPE)
   plain = unroll(ENV, policy, num_envs=2, num_steps=5)
