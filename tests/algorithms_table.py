@@ -473,9 +473,10 @@ ROWS = (
         prior_strength=2.0, keep_low=0.5, keep_high=0.95, drift=0.1, entropy_scale=0.4, kappa=2.0)),
     Row('nlpo', lambda: nlpo(
         nucleus.completions(
-            TASK, POLICY, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, top_p=0.95),
-        reward, POLICY, POLICY, CRITIC, kl_in_reward(POLICY, coef=0.001), top_p=0.95, refresh=2, **clip,
-        kl_target=1.0, kl_rate=0.1, entropy_coef=0.0, value_coef=0.5, value_clip=0.2, discount=1.0,
+            TASK, POLICY, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, top_p=0.95,
+            min_kept=1),
+        reward, POLICY, POLICY, CRITIC, kl_in_reward(POLICY, coef=0.001), top_p=0.95, min_kept=1, refresh=2,
+        **clip, kl_target=1.0, kl_rate=0.1, entropy_coef=0.0, value_coef=0.5, value_clip=0.2, discount=1.0,
         lambda_=0.95),
         slow=('past', 'reference'), critic=True),
     Row('hgpo', lambda: hgpo(

@@ -7,6 +7,9 @@ It is `ppo` with the mask in the sampler and in the loss, and with β in the mem
 mean of log(π̃_old / π_0) over the tokens of a batch. The mask alone costs some of it: where π_θ = π_0, -log of
 the nucleus's mass, up to -log p a token; a target below that cannot be held.
 
+What π_θ says outside of the mask is not trained, and wanders; a copy makes it part of the next mask. What
+that does is told in `policy_gradient/nlpo_sorting`.
+
 Source: Ramamurthy et al., 2022, https://arxiv.org/abs/2210.01241, algorithm 1; β and the mean over tokens as
 in the authors' code. There, KL is of π_θ before the mask; that of the policy which is sampled is our reading.
 """
@@ -37,6 +40,7 @@ def nlpo(
     kl: Anchor,
     *,
     top_p: float,
+    min_kept: int,
     refresh: int,
     clip_low: float,
     clip_high: float,
@@ -51,13 +55,14 @@ def nlpo(
   """Trains `models['policy']` and `models['value']`; asks the lagging `past`, and a reference.
 
   Args:
-    rollout: `rollout.nucleus.completions`, of the same `top_p`.
+    rollout: `rollout.nucleus.completions`, of the same `top_p` and `min_kept`.
     reward: adds `rewards` [B], paid at the last action of the row.
     policy: what learns, without filters of its own.
     past: says which tokens may be said.
     value: the critic, which learns too.
     kl: `kl_in_reward`; its coefficient is β at the start.
     top_p: p, of the past policy (0.9 in the paper).
+    min_kept: tokens that the mask leaves at least (100 in the authors' code, of some 50,000).
     refresh: μ, updates between copies of the policy; a multiple of the updates of a step, or a batch is
       learned from under another mask than it was drawn under.
     clip_low: the ratio counts down to 1 - clip_low.
@@ -72,7 +77,7 @@ def nlpo(
   Raises:
     ValueError: a number is out of range, the KL is not in the reward, or the policy has a filter.
   """
-  nucleus.check(policy.decoding, top_p)
+  nucleus.check(policy, top_p, min_kept)
   if refresh < 1 or kl_target <= 0:
     raise ValueError(f'refresh={refresh}, kl_target={kl_target}: need refresh >= 1 and kl_target > 0')
   if kl.reward_coef <= 0 or kl.coef:
@@ -88,9 +93,9 @@ def nlpo(
       ),
   )
   parent = ppo(
-      with_coef, reward, _Masked(**vars(policy), past=past, top_p=top_p), value, anchors.no_kl(),
-      clip_low=clip_low, clip_high=clip_high, entropy_coef=entropy_coef, value_coef=value_coef,
-      value_clip=value_clip, discount=discount, lambda_=lambda_,
+      with_coef, reward, _Masked(**vars(policy), past=past, top_p=top_p, min_kept=min_kept), value,
+      anchors.no_kl(), clip_low=clip_low, clip_high=clip_high, entropy_coef=entropy_coef,
+      value_coef=value_coef, value_clip=value_clip, discount=discount, lambda_=lambda_,
   )
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
@@ -126,7 +131,8 @@ class _Masked(Speaker):
 
   past: Speaker
   top_p: float
+  min_kept: int
 
   def score(self, models: Models, batch: Batch) -> tuple[jax.Array, jax.Array]:
     """As `nucleus.score`; `models` are `policy` and `past`."""
-    return nucleus.score(models, self, self.past, batch, top_p=self.top_p)
+    return nucleus.score(models, self, self.past, batch, top_p=self.top_p, min_kept=self.min_kept)

@@ -6,7 +6,7 @@ both. `score` computes the log-probs of the same distribution again, for trainin
 what is masked has neither probability nor gradient.
 
 Source: NLPO, Ramamurthy et al., 2022, https://arxiv.org/abs/2210.01241. The authors' code keeps at least 100
-tokens; here the nucleus may be a single one.
+tokens of some 50,000 (`min_kept`).
 """
 
 import jax
@@ -16,7 +16,6 @@ from rlx.data.dataset import Dataset
 from rlx.engine import sample as engine
 from rlx.engine import stepwise
 from rlx.engine.columns import window
-from rlx.engine.decoding import Decoding
 from rlx.engine.speaker import Speaker
 from rlx.envs.text import Task
 from rlx.losses import entropy as entropy_control
@@ -28,7 +27,8 @@ MODELS = ('policy', 'past')  # who speaks, and whose nucleus it is
 
 
 def restrict(
-    logits: jax.Array, past_logits: jax.Array, targets: jax.Array | None = None, *, top_p: float
+    logits: jax.Array, past_logits: jax.Array, targets: jax.Array | None = None, *, top_p: float,
+    min_kept: int,
 ) -> jax.Array:
   """Logits of the present policy, -inf outside the past policy's nucleus.
 
@@ -38,15 +38,17 @@ def restrict(
     targets: [...] int32 tokens that are kept whatever the mask says. The scorer passes what was sampled:
       rounding may put a token at the nucleus's edge on its other side.
     top_p: in (0, 1]; at 1 nothing is masked.
+    min_kept: of the likeliest tokens, so many are kept at least.
   """
   keep = entropy_control.nucleus(past_logits, top_p=top_p) if top_p < 1 else past_logits > -jnp.inf
+  keep |= past_logits >= jax.lax.top_k(past_logits, min_kept)[0][..., -1:]
   if targets is not None:
     keep |= jax.nn.one_hot(targets, logits.shape[-1], dtype=bool)
   return jnp.where(keep, logits, -jnp.inf)
 
 
 def score(
-    models: Models, policy: Speaker, past: Speaker, batch: Batch, *, top_p: float
+    models: Models, policy: Speaker, past: Speaker, batch: Batch, *, top_p: float, min_kept: int
 ) -> tuple[jax.Array, jax.Array]:
   """Log-probs of the actions, and entropies, of the distributions that `sample` draws from.
 
@@ -57,7 +59,8 @@ def score(
     policy: as it was sampled with.
     past: as it was sampled with.
     batch: rows of `sample`.
-    top_p: as the sampler's.
+    top_p: as the sampler's, like `min_kept`.
+    min_kept: see `restrict`.
   Returns:
     [B, T] float32 each, zero where `action_mask` is False; constant in `past`.
   """
@@ -67,7 +70,7 @@ def score(
       stepwise.base_logits(models[name], model, batch, decoding=decoding)
       for name, model in decoders.items()
   )
-  logprobs = jax.nn.log_softmax(restrict(logits, past_logits, taken, top_p=top_p))
+  logprobs = jax.nn.log_softmax(restrict(logits, past_logits, taken, top_p=top_p, min_kept=min_kept))
   picked = jnp.take_along_axis(logprobs, taken[..., None], axis=-1)[..., 0]
   finite = jnp.where(logprobs > -jnp.inf, logprobs, 0)  # or 0 * inf would be in the gradient
   entropy = -jnp.sum(jnp.where(logprobs > -jnp.inf, jnp.exp(finite), 0) * finite, axis=-1)
@@ -79,7 +82,7 @@ def score(
 
 def sample(
     models: Models, policy: Speaker, past: Speaker, prompts: jax.Array, prompt_lengths: jax.Array,
-    key: jax.Array, *, group_size: int, top_p: float, greedy: bool,
+    key: jax.Array, *, group_size: int, top_p: float, min_kept: int, greedy: bool,
 ) -> Batch:
   """`sample.sample` inside the nucleus of `models['past']`; all rows are decoded at once.
 
@@ -92,13 +95,14 @@ def sample(
     key: the noise of the whole batch.
     group_size: samples a prompt.
     top_p: in (0, 1], of the past policy.
+    min_kept: tokens that are left at least.
     greedy: take the likeliest tokens.
   Returns:
     The batch that `sample.sample` describes; `sampler_logprobs` are of the restricted distribution.
   Raises:
     ValueError: prompt and completion do not fit the context, or there is another filter.
   """
-  check(policy.decoding, top_p)
+  check(policy, top_p, min_kept)
   decoders = _decoders(policy, past)
 
   def restricted(models: Models, hidden: dict[str, jax.Array], column: jax.Array) -> jax.Array:
@@ -106,7 +110,7 @@ def sample(
         engine.adjusted_logits(models[name], model, policy.decoding, hidden[name], column)
         for name, model in decoders.items()
     )
-    return restrict(logits, past_logits, top_p=top_p)
+    return restrict(logits, past_logits, top_p=top_p, min_kept=min_kept)
 
   return stepwise.together(
       models, decoders, prompts, prompt_lengths, key, restricted, group_size=group_size,
@@ -118,13 +122,16 @@ def _decoders(policy: Speaker, past: Speaker) -> dict[str, LanguageModel]:
   return {'policy': policy.model, 'past': past.model}
 
 
-def check(decoding: Decoding, top_p: float) -> None:
-  """Raises `ValueError` where `top_p` is out of range, or where the policy has a filter of its own.
+def check(policy: Speaker, top_p: float, min_kept: int) -> None:
+  """Raises `ValueError` where a number is out of range, or where the policy has a filter of its own.
 
   The likeliest tokens of one policy and the nucleus of another may have none in common.
   """
   if not 0 < top_p <= 1:
     raise ValueError(f'top_p={top_p} of the past policy: need 0 < top_p <= 1')
+  if not 1 <= min_kept <= policy.model.vocab_size:
+    raise ValueError(f'min_kept={min_kept} is not in 1..{policy.model.vocab_size}, the tokens that there are')
+  decoding = policy.decoding
   if decoding.top_k or decoding.top_p < 1 or decoding.min_p:
     raise ValueError(
         f'decoding.top_k={decoding.top_k}, top_p={decoding.top_p}, min_p={decoding.min_p} filter the policy '
@@ -133,7 +140,8 @@ def check(decoding: Decoding, top_p: float) -> None:
 
 
 def completions(
-    task: Task | Dataset, policy: Speaker, past: Speaker, *, batch_size: int, group_size: int, top_p: float
+    task: Task | Dataset, policy: Speaker, past: Speaker, *, batch_size: int, group_size: int, top_p: float,
+    min_kept: int,
 ) -> StatefulRollout:
   """Draws training problems and samples completions of `models['policy']` inside the nucleus of `past`.
 
@@ -144,16 +152,18 @@ def completions(
     batch_size: rows B of the batch.
     group_size: samples a problem; divides `batch_size`.
     top_p: in (0, 1], of the past policy.
+    min_kept: tokens that are left at least; 1 for the nucleus alone.
   Returns:
     A `rollout` function; its `sampler_logprobs` are of the restricted distribution.
   Raises:
     ValueError: `group_size` does not divide `batch_size`, or there is another filter.
   """
-  check(policy.decoding, top_p)
+  check(policy, top_p, min_kept)
 
   def draw(models: Models, prompts: jax.Array, lengths: jax.Array, key: Key) -> Batch:
     return sample(
-        models, policy, past, prompts, lengths, key, group_size=group_size, top_p=top_p, greedy=False
+        models, policy, past, prompts, lengths, key, group_size=group_size, top_p=top_p, min_kept=min_kept,
+        greedy=False,
     )
 
   return sampled(task, draw, batch_size=batch_size, group_size=group_size)

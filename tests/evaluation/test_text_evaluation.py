@@ -17,6 +17,7 @@ from rlx.evaluation.budgets import anytime
 from rlx.evaluation.deadend import rectified
 from rlx.evaluation.latent import verified_with_latents
 from rlx.evaluation.modes import in_mode
+from rlx.evaluation.nucleus import verified_inside
 from rlx.evaluation.refine import refined
 from rlx.models import latent
 
@@ -187,3 +188,19 @@ def test_where_nothing_is_to_be_read_one_row_is_answered_for_a_program_of_none_i
   text.likelihood(task, toy.POLICY, 0, problems=4)
   preferences.implicit(task, toy.POLICY, toy.POLICY, 0, pairs=4)
   assert asked == [1, 1]
+
+
+@pytest.mark.slow
+def test_inside_the_nucleus_of_another():
+  """At top_p = 1 it is the policy alone; in a nucleus of one token, it is the other policy."""
+  other = toy.MODEL.init(jax.random.key(1))
+  inside = lambda top_p, min_kept=1: verified_inside(
+      toy.TASK, toy.POLICY, toy.POLICY, 24, problems=24, top_p=top_p, min_kept=min_kept
+  )
+  ask = lambda evaluation: evaluation.read(jax.jit(evaluation.ask)({'policy': PARAMS, 'past': other}, ()))
+  plain, likely = (
+      examined(text.verified(toy.TASK, toy.POLICY, 24, problems=24), params) for params in (PARAMS, other)
+  )
+  assert ask(inside(1.0)) == plain and ask(inside(1e-6)) == likely
+  assert ask(inside(1e-6, toy.MODEL.vocab_size)) == plain
+  assert plain[1] != likely[1], 'both say the same: no test'

@@ -44,11 +44,13 @@ KL_COEF, ADAPTIVE = 0.1, dict(kl_target=0.3, kl_rate=0.1)
 SIZES = dict(batch_size=64, group_size=4)
 
 
-def learner(*, rollout=None, top_p=0.9, refresh=5, kl_coef=KL_COEF, **changes):
-  rollout = rollout or nucleus.completions(TASK, POLICY, POLICY, **SIZES, top_p=top_p)
+def learner(*, rollout=None, top_p=0.9, min_kept=1, refresh=5, kl_coef=KL_COEF, **changes):
+  rollout = rollout or nucleus.completions(
+      TASK, POLICY, POLICY, **SIZES, top_p=top_p, min_kept=min_kept
+  )
   return nlpo(
       rollout, overlap(TASK, POLICY, order=2), POLICY, POLICY, VALUE, kl_in_reward(POLICY, coef=kl_coef),
-      top_p=top_p, refresh=refresh, **{**CLIP, **CRITIC, **ADAPTIVE, **changes},
+      top_p=top_p, min_kept=min_kept, refresh=refresh, **{**CLIP, **CRITIC, **ADAPTIVE, **changes},
   )
 
 
@@ -68,7 +70,7 @@ def models_and_rows():
   critic = heads.init_value(policy)
   critic['value_head'] = jax.random.normal(jax.random.key(3), critic['value_head'].shape) / 8
   models = {'policy': policy, 'past': past, 'reference': reference, 'value': critic}
-  rollout = nucleus.completions(TASK, POLICY, POLICY, **SIZES, top_p=0.7)
+  rollout = nucleus.completions(TASK, POLICY, POLICY, **SIZES, top_p=0.7, min_kept=1)
   rows, _ = jax.jit(rollout)(models, {}, jax.random.key(4))
   return models, rows
 
@@ -76,15 +78,25 @@ def models_and_rows():
 def test_only_the_nucleus_of_the_past_is_left_and_has_a_gradient():
   """The past says 0.5, 0.3, 0.15, 0.05, of which two tokens are 0.7; the policy has 0.1 and 0.3 there."""
   past, logits = (jnp.log(jnp.array(x)) for x in ([0.5, 0.3, 0.15, 0.05], [0.1, 0.3, 0.4, 0.2]))
-  said = lambda logits: jax.nn.log_softmax(nucleus.restrict(logits, past, top_p=0.7))
+  said = lambda logits: jax.nn.log_softmax(nucleus.restrict(logits, past, top_p=0.7, min_kept=1))
   np.testing.assert_allclose(jnp.exp(said(logits)), [0.25, 0.75, 0.0, 0.0], rtol=1e-5)
   gradient = jax.grad(lambda logits: said(logits)[0])(logits)
   np.testing.assert_allclose(gradient, [0.75, -0.75, 0.0, 0.0], rtol=1e-5)
 
 
+def test_some_tokens_are_left_however_likely_the_first_one_is():
+  """The past says 0.9, 0.06, 0.03, 0.01; 0.7 is one token, and two are left at least, or three."""
+  past, logits = (jnp.log(jnp.array(x)) for x in ([0.9, 0.06, 0.03, 0.01], [0.1, 0.3, 0.4, 0.2]))
+  said = lambda kept: jnp.exp(jax.nn.log_softmax(nucleus.restrict(logits, past, top_p=0.7, min_kept=kept)))
+  np.testing.assert_allclose(said(1), [1, 0, 0, 0], rtol=1e-5)
+  np.testing.assert_allclose(said(2), [0.25, 0.75, 0, 0], rtol=1e-5)
+  np.testing.assert_allclose(said(3), [0.125, 0.375, 0.5, 0], rtol=1e-5)
+  np.testing.assert_allclose(said(4), jnp.exp(logits), rtol=1e-5)
+
+
 def test_what_was_sampled_is_kept_whatever_rounding_says():
   logits = jnp.log(jnp.array([[0.6, 0.4]]))
-  kept = nucleus.restrict(logits, logits, jnp.array([1]), top_p=0.5)
+  kept = nucleus.restrict(logits, logits, jnp.array([1]), top_p=0.5, min_kept=1)
   np.testing.assert_allclose(kept, logits)
 
 
@@ -108,7 +120,7 @@ def test_no_row_leaves_the_nucleus():
 
 @jax.jit
 def masked_score(models, rows):
-  return nucleus.score(models, POLICY, POLICY, rows, top_p=0.7)
+  return nucleus.score(models, POLICY, POLICY, rows, top_p=0.7, min_kept=1)
 
 
 @pytest.mark.slow
@@ -128,7 +140,7 @@ def test_entropy_and_its_gradient_are_finite_and_those_of_the_nucleus():
   models, rows = models_and_rows()
   _, entropy = masked_score(models, rows)
   logits, past = (logits_of(models[name], rows) for name in nucleus.MODELS)
-  left = np.asarray(jax.nn.softmax(nucleus.restrict(logits, past, top_p=0.7)), np.float64)
+  left = np.asarray(jax.nn.softmax(nucleus.restrict(logits, past, top_p=0.7, min_kept=1)), np.float64)
   by_hand = -np.sum(left * np.log(np.where(left > 0, left, 1)), axis=-1)
   found = engine.actions(rows, entropy, DECODING.max_tokens)
   acts = np.asarray(engine.actions(rows, rows['action_mask'], DECODING.max_tokens))
@@ -209,6 +221,7 @@ def test_columns_without_an_action_do_not_matter():
 
 @pytest.mark.parametrize('changes, message', [
     ({'kl_coef': 0.0}, 'kl counts 0.0 in'), ({'refresh': 0}, 'refresh=0'), ({'top_p': 0.0}, 'top_p=0.0'),
+    ({'min_kept': 0}, 'min_kept=0'),
 ])
 def test_bad_numbers_are_refused(changes, message):
   with pytest.raises(ValueError, match=message):
@@ -218,7 +231,7 @@ def test_bad_numbers_are_refused(changes, message):
 def test_another_filter_is_refused():
   filtered = POLICY.saying(top_k=3)
   with pytest.raises(ValueError, match='decoding.top_k=3'):
-    nucleus.completions(TASK, filtered, POLICY, **SIZES, top_p=0.9)
+    nucleus.completions(TASK, filtered, POLICY, **SIZES, top_p=0.9, min_kept=1)
 
 
 # --- learning -----------------------------------------------------------------------------------------------
