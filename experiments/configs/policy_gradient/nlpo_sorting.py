@@ -30,7 +30,9 @@ updates, a trial seed fell from a reward of 0.99 after SFT to 0.65 within 100 st
 280: the entropy inside the mask was below 0.02 nats, and the log-probs of samples before the mask went from
 1.3 nats a token below the reference's to as much above.
 
-Result: not run yet.
+Result: it shows. Mean over the run of eval/inside/accuracy after 340 train steps, median of 5 seeds (worst):
+0.5864 (0.526), 'no mask' 0.5124 (0.4522). Claimed, and got (95 % interval over seeds): above 'no mask', got
+0.07304 (0.04082 to 0.1057). 1201 CPU-s on 2 cores of a CPU; `rlx reproduce policy_gradient/nlpo_sorting`.
 """
 
 from ml_collections import ConfigDict
