@@ -8,7 +8,17 @@ import pytest
 
 from rlx.envs.conformance import check_task
 from rlx.experiments.configs.math import word_problems
-from rlx.experiments.studies import common, control, formats, harmless, problems, solutions, tricks
+from rlx.experiments.studies import (
+  common,
+  control,
+  estimators,
+  formats,
+  harmless,
+  problems,
+  savings,
+  solutions,
+  tricks,
+)
 
 
 @pytest.mark.slow
@@ -84,15 +94,42 @@ def test_the_page_of_control_has_both_sides_of_each_problem(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('study', [tricks, formats])
+@pytest.mark.parametrize('study', [tricks, formats, savings])
 def test_a_study_runs_to_its_page(study, tmp_path):
   more = ['--shares', '0.5'] if study is formats else []
   study.main([
-      '--smoke', '--steps=4', '--every=2', '--sft_steps=2', '--seeds=2', '--problems=20',
+      '--smoke', '--steps=4', '--every=2', '--sft_steps=2', '--seeds=3', '--problems=20',
       f'--output={tmp_path}/page', *more,
   ])
   assert (tmp_path / 'page.md').read_text().count('| ') > 10
   assert (tmp_path / 'page.png').stat().st_size > 5000
+
+
+def test_estimators_have_the_bias_that_algebra_says():
+  of = lambda name, size: estimators.measured(estimators.ESTIMATORS[name], size, batches=4000)
+  np.testing.assert_allclose(of('mean of the others (RLOO)', 4)['length'], 1, atol=0.04)
+  centred = of('mean of the group (Dr. GRPO)', 4)  # its own reward is in its mean
+  np.testing.assert_allclose(centred['length'], 3 / 4, atol=0.04)
+  assert centred['turned'] < 2
+  plain, shifted = of('no baseline', 4), of('no baseline, rewards of -1 and 1', 4)
+  np.testing.assert_allclose(shifted['length'], 2, atol=0.1)
+  assert shifted['noise'] > plain['noise'] and shifted['explained'] < plain['explained']
+
+
+def test_what_is_saved_is_told_beside_what_chance_does(tmp_path):
+  accuracy = lambda *ends: common.Curve(
+      np.array([0, 30, 60]), {'greedy': np.array([[0.2, 0.2, 0.2], [0.4, 0.4, 0.4], ends])}
+  )
+  plain, chance, same = accuracy(0.5, 0.6, 0.7), accuracy(0.6, 0.5, 0.9), accuracy(0.5, 0.6, 0.7)
+  curves = {savings.PLAIN: plain, savings.CHANCE: chance, 'slots': same}
+  arguments = common.parser('savings', savings.__doc__, steps=60, sft_steps=0).parse_args([])
+  savings.write(tmp_path / 'page', curves, arguments, 60.0)
+  rows = (tmp_path / 'page.md').read_text().splitlines()[-3:]
+  nothing = '+0.0 (+0.0 to +0.0), furthest +0.0'
+  assert rows[0] == f'| {savings.PLAIN} | 60.0 (50.0 to 70.0) |  |  |  |'
+  assert rows[1].startswith(f'| {savings.CHANCE} | 60.0 (50.0 to 90.0) | {nothing} | +6.7 (')
+  assert ', furthest +20.0 | +2.2 (' in rows[1] and rows[1].endswith(', furthest +6.7 |')
+  assert rows[2] == f'| slots | 60.0 (50.0 to 70.0) | {nothing} | {nothing} | {nothing} |'
 
 
 def test_solutions_are_compared_with_where_each_seed_began(tmp_path):
