@@ -4,6 +4,9 @@ A `Task` makes problems and verifies completions inside the compiled step. Probl
 fixed bijection scatters the numbers of the problems; the first share of the scattered numbers is held out.
 So a held-out problem is never trained on, by construction and for every seed. `conformance.py` checks this
 and the rest of the contract for any task, yours too.
+
+Functions here are compiled inline: a program that calls them has their operations as if they were not, and
+who calls them by themselves compiles one program and not one for each operation.
 """
 
 from collections.abc import Callable

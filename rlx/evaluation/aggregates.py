@@ -76,7 +76,8 @@ def bootstrap_interval(
   Returns:
     The lower and the upper end.
   Raises:
-    ValueError: there are fewer than 3 runs, of which no interval can be had.
+    ValueError: there are fewer than 3 runs, of which no interval can be had, or the aggregate sums up all
+      draws as one.
   Source: section 4.1 of the paper.
   """
   scores = np.asarray(scores, np.float64)
@@ -87,7 +88,12 @@ def bootstrap_interval(
   if num_tasks == 1:  # draws of the same runs in another order are one: 126 of 2,000 of five runs
     rows = np.sort(rows, axis=1)
   rows, drawn_as = np.unique(rows, axis=0, return_inverse=True)
-  values = aggregate(np.take_along_axis(scores[None], rows, axis=1))
+  values = np.asarray(aggregate(np.take_along_axis(scores[None], rows, axis=1)))
+  if values.shape != (len(rows),):
+    raise ValueError(
+        f'the aggregate gave {values.shape} of {len(rows)} draws at once: one number each is needed, as of '
+        'lambda scores: scores.mean((-2, -1))'
+    )
   edge = (1 - level) / 2
   low, high = np.quantile(values[drawn_as.reshape(-1)], [edge, 1 - edge])
   return float(low), float(high)

@@ -58,6 +58,11 @@ def test_many_draws_are_summed_up_as_one_by_one():
     assert of(draws).shape == (4,)
 
 
+def test_an_aggregate_of_all_draws_as_one_is_refused():
+  with pytest.raises(ValueError, match='one number each'):
+    aggregates.bootstrap_interval(np.ones((4, 1)), np.mean)
+
+
 def test_two_runs_have_no_interval():
   with pytest.raises(ValueError, match='at least 3'):
     aggregates.bootstrap_interval(np.ones((2, 1)), aggregates.interquartile_mean)
