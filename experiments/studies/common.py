@@ -61,6 +61,31 @@ def run_stage(run: Run, index: int, state: State, measure: Callable, *, every: i
   return state, Curve(np.array(steps), {name: column(name) for name in names})
 
 
+def from_the_same_models(configs: Mapping[Any, ConfigDict], arguments, *, samples: int) -> tuple[dict, float]:
+  """Trains the last of two stages by each config, all from what the first one's supervised stage has left.
+
+  Args:
+    configs: by variant; of populations of the same shapes.
+    arguments: of `parser`.
+    samples: k of pass@k.
+  Returns:
+    variant -> `Curve`, and the seconds that all took.
+  """
+  began, curves = time.monotonic(), {}
+  first = build(next(iter(configs.values())))
+  with jax.set_mesh(first.mesh):
+    measure = examine(first, problems=arguments.problems, samples=samples)
+    models = supervised(first, arguments.sft_steps)
+    for variant, config in configs.items():
+      run = build(config)
+      state = begin_stage(run, 1, models)
+      _, curves[variant] = run_stage(run, 1, state, measure, every=arguments.every)
+      name = variant if isinstance(variant, str) else ', '.join(variant)
+      accuracy = spread(curves[variant].values['greedy'][-1])
+      print(f'{time.monotonic() - began:6.0f} s  {name}: {accuracy}', flush=True)
+  return curves, time.monotonic() - began
+
+
 TRACKED = ('policy/entropy', 'tokens/response_mean')
 
 

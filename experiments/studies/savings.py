@@ -9,9 +9,7 @@ go apart by and by; how far they may, a run that draws other noise says.
 """
 
 from pathlib import Path
-import time
 
-import jax
 import numpy as np
 
 from rlx.evaluation import aggregates
@@ -21,7 +19,6 @@ from rlx.experiments.studies import common
 ROWS, GROUP, SLOTS = 256, 8, 64
 PLAIN, CHANCE = 'rows as they are', 'other random numbers'
 PACKED = {'packed_columns': 40, 'packed_rows': 16}  # four rows or so in one
-IN_SLOTS = {'num_slots': SLOTS}
 GUESSED = {
     'name': 'guessed_completions', 'num_slots': SLOTS, 'ngram': 2, 'draft_tokens': 2, 'max_live': SLOTS
 }
@@ -30,7 +27,7 @@ VARIANTS = {  # what is scored how, and sampled how
     CHANCE: ({}, {}),
     'packed rows': (PACKED, {}),
     'packed rows, prompts shared': ({**PACKED, 'share_prompts': True}, {}),
-    'slots': ({}, IN_SLOTS),
+    'slots': ({}, {'num_slots': SLOTS}),
     'guesses': ({}, GUESSED),
     'packed, shared, slots, guesses': ({**PACKED, 'share_prompts': True}, GUESSED),
 }
@@ -53,19 +50,10 @@ def get_config(name: str, *, steps: int, seeds: int, smoke: bool):
 def main(argv: list[str] | None = None) -> None:
   """Runs the study and writes a page and its figure."""
   arguments = common.parser('savings', __doc__, steps=150, sft_steps=100).parse_args(argv)
-  began, curves = time.monotonic(), {}
   settings = dict(steps=arguments.steps, seeds=arguments.seeds, smoke=arguments.smoke)
-  first = common.build(get_config(PLAIN, **settings))
-  with jax.set_mesh(first.mesh):
-    measure = common.examine(first, problems=arguments.problems, samples=GROUP)
-    models = common.supervised(first, arguments.sft_steps)
-    for name in list(VARIANTS)[:: 3 if arguments.smoke else 1]:
-      run = common.build(get_config(name, **settings))
-      state = common.begin_stage(run, 1, models)
-      _, curves[name] = common.run_stage(run, 1, state, measure, every=arguments.every)
-      accuracy = common.spread(curves[name].values['greedy'][-1])
-      print(f'{time.monotonic() - began:6.0f} s  {name}: {accuracy}', flush=True)
-  write(Path(arguments.output), curves, arguments, time.monotonic() - began)
+  configs = {name: get_config(name, **settings) for name in list(VARIANTS)[:: 3 if arguments.smoke else 1]}
+  curves, seconds = common.from_the_same_models(configs, arguments, samples=GROUP)
+  write(Path(arguments.output), curves, arguments, seconds)
 
 
 def write(output: Path, curves, arguments, seconds: float) -> None:

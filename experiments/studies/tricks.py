@@ -11,9 +11,7 @@ The question is that of Tricks or Traps (S182), https://arxiv.org/abs/2508.08221
 
 import itertools
 from pathlib import Path
-import time
 
-import jax
 import numpy as np
 
 from rlx.experiments.configs.quickstart import arithmetic
@@ -60,23 +58,13 @@ def get_config(variant, *, steps: int, seeds: int, smoke: bool):
 def main(argv: list[str] | None = None) -> None:
   """Runs the study and writes a page and its figures."""
   arguments = common.parser('tricks', __doc__, steps=150, sft_steps=160).parse_args(argv)
-  began = time.monotonic()
   settings = dict(steps=arguments.steps, seeds=arguments.seeds, smoke=arguments.smoke)
   # The filter is tried on GRPO alone: hardly a row is too long here.
   variants = [v for v in itertools.product(*FACTORS.values()) if v[:3] == GRPO[:3] or v[3] == GRPO[3]]
   variants = variants[: 2 if arguments.smoke else None]
-  first = common.build(get_config(variants[0], **settings))
-  curves = {}
-  with jax.set_mesh(first.mesh):
-    measure = common.examine(first, problems=arguments.problems, samples=8)
-    models = common.supervised(first, arguments.sft_steps)
-    for variant in variants:
-      run = common.build(get_config(variant, **settings))
-      state = common.begin_stage(run, 1, models)
-      _, curves[variant] = common.run_stage(run, 1, state, measure, every=arguments.every)
-      accuracy = common.spread(curves[variant].values['greedy'][-1])
-      print(f'{time.monotonic() - began:6.0f} s  {", ".join(variant)}: {accuracy}', flush=True)
-  _write(Path(arguments.output), curves, arguments, time.monotonic() - began)
+  configs = {variant: get_config(variant, **settings) for variant in variants}
+  curves, seconds = common.from_the_same_models(configs, arguments, samples=8)
+  _write(Path(arguments.output), curves, arguments, seconds)
 
 
 def _write(output: Path, curves, arguments, seconds: float) -> None:
