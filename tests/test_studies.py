@@ -42,15 +42,17 @@ def test_both_formats_are_right_and_told_apart():
 
 def test_differences_are_paired_by_seed_and_setting():
   """Two scales and two means; the token mean is 10 points better wherever it is, the scale does nothing."""
-  curve = lambda x: common.Curve(np.array([0, 1]), {'greedy': np.array([[0.1, 0.1], [x, x + 0.2]])})
+  ends = lambda x: np.array([[0.1, 0.1, 0.1], [x, x + 0.2, x + 0.1]])
+  curve = lambda x: common.Curve(np.array([0, 1]), {'greedy': ends(x)})
   rest = ('0.2', 'all rows')
   curves = {
       (scale, rest[0], mean, rest[1]): curve(0.5 + 0.1 * (mean == 'token'))
       for scale in ('group std', 'no std') for mean in ('sequence', 'token')
   }
   text = tricks._by_factor(curves)
-  assert '| mean | sequence -> token | +10.0 (+10.0 to +10.0), better in 100 % | +5.0' in text
-  assert '| scale | group std -> no std | +0.0 (+0.0 to +0.0), better in 0 %' in text
+  better = '+10.0 (+10.0 to +10.0), furthest +10.0, better in 100 %'
+  assert f'| mean | sequence -> token | {better} | +5.0' in text
+  assert '| scale | group std -> no std | +0.0 (+0.0 to +0.0), furthest +0.0, better in 0 %' in text
   assert 'batch std' not in text and 'upper clip' not in text
 
 
@@ -93,16 +95,28 @@ def test_the_page_of_control_has_both_sides_of_each_problem(tmp_path):
   assert (tmp_path / 'page.png').stat().st_size > 5000
 
 
+SMOKE = ('--smoke', '--steps=4', '--every=2', '--sft_steps=2', '--seeds=3', '--problems=20')
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('study', [tricks, formats, savings])
 def test_a_study_runs_to_its_page(study, tmp_path):
   more = ['--shares', '0.5'] if study is formats else []
-  study.main([
-      '--smoke', '--steps=4', '--every=2', '--sft_steps=2', '--seeds=3', '--problems=20',
-      f'--output={tmp_path}/page', *more,
-  ])
+  study.main([*SMOKE, f'--output={tmp_path}/page', *more])
   assert (tmp_path / 'page.md').read_text().count('| ') > 10
   assert (tmp_path / 'page.png').stat().st_size > 5000
+
+
+@pytest.mark.slow
+def test_a_study_goes_on_behind_what_it_has_kept(tmp_path, capsys):
+  run = lambda *more: tricks.main([*SMOKE, f'--output={tmp_path}/page', *more]) or capsys.readouterr().out
+  assert run().count(' CPU-s ') == 2
+  page, kept = tmp_path / 'page.md', tmp_path / 'page.json'
+  written, (first, _) = page.read_bytes(), kept.read_text().split(',\n')
+  assert run() == '' and page.read_bytes() == written
+  kept.write_text(first + '}')  # it was stopped behind the first variant
+  assert run().count(' CPU-s ') == 1
+  assert run('--every=4').count(' CPU-s ') == 2  # what was asked for is something else
 
 
 def test_estimators_have_the_bias_that_algebra_says():

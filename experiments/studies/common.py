@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterable, Mapping
 import dataclasses
+import hashlib
 import itertools
 import json
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 
 from rlx.engine import sample as engine
 from rlx.engine.decoding import Decoding
+from rlx.evaluation import aggregates
 from rlx.experiments.commands import EXIT_REQUEUE
 from rlx.run import build as builder
 from rlx.run import states, style, train
@@ -69,21 +71,46 @@ def from_the_same_models(configs: Mapping[Any, ConfigDict], arguments, *, sample
     arguments: of `parser`.
     samples: k of pass@k.
   Returns:
-    variant -> `Curve`, and the seconds that all took.
+    variant -> `Curve`, and the CPU-seconds that all took. They are kept beside the page, as .json: the same
+    command goes on behind the last variant that it finished, and another config is run anew.
   """
-  began, curves = time.monotonic(), {}
-  first = build(next(iter(configs.values())))
+  kept = Path(arguments.output).with_suffix('.json')
+  kept.parent.mkdir(parents=True, exist_ok=True)
+  found = json.loads(kept.read_text()) if kept.exists() else {}
+  asked = {name: getattr(arguments, name) for name in ('sft_steps', 'every', 'problems')}
+  settings = {variant: _digest([asked, samples, config.to_json()]) for variant, config in configs.items()}
+  keys = {variant: variant if isinstance(variant, str) else ', '.join(variant) for variant in configs}
+  found = {keys[v]: found[keys[v]] for v in configs if found.get(keys[v], {}).get('settings') == settings[v]}
+  began, first = time.process_time(), build(next(iter(configs.values())))
   with jax.set_mesh(first.mesh):
     measure = examine(first, problems=arguments.problems, samples=samples)
     models = supervised(first, arguments.sft_steps)
-    for variant, config in configs.items():
-      run = build(config)
-      state = begin_stage(run, 1, models)
-      _, curves[variant] = run_stage(run, 1, state, measure, every=arguments.every)
-      name = variant if isinstance(variant, str) else ', '.join(variant)
-      accuracy = spread(curves[variant].values['greedy'][-1])
-      print(f'{time.monotonic() - began:6.0f} s  {name}: {accuracy}', flush=True)
-  return curves, time.monotonic() - began
+    for variant in (v for v in configs if keys[v] not in found):
+      run = build(configs[variant])
+      _, curve = run_stage(run, 1, begin_stage(run, 1, models), measure, every=arguments.every)
+      spent = round(time.process_time() - began)
+      found[keys[variant]] = {'settings': settings[variant], 'cpu_seconds': spent, **_as_lists(curve)}
+      kept.write_text(in_lines(found))
+      print(f'{spent:6} CPU-s  {keys[variant]}: {spread(curve.values["greedy"][-1])}', flush=True)
+      began = time.process_time()
+  read = lambda one: Curve(np.array(one['steps']), {k: np.array(x) for k, x in one['values'].items()})
+  seconds = sum(one['cpu_seconds'] for one in found.values())
+  return {variant: read(found[key]) for variant, key in keys.items()}, seconds
+
+
+def _digest(values: list) -> str:
+  return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
+
+
+def _as_lists(curve: Curve) -> dict:
+  values = {name: np.round(x.astype(np.float64), 4).tolist() for name, x in curve.values.items()}
+  return {'steps': curve.steps.tolist(), 'values': values}
+
+
+def in_lines(found: Mapping[str, Any]) -> str:
+  """JSON with a line a variant."""
+  lines = (f'{json.dumps(name)}: {json.dumps(one)}' for name, one in found.items())
+  return '{' + ',\n'.join(lines) + '}\n'
 
 
 TRACKED = ('policy/entropy', 'tokens/response_mean')
@@ -154,6 +181,13 @@ def spread(values: np.ndarray) -> str:
   return f'{np.median(values):.1f} ({values.min():.1f} to {values.max():.1f})'
 
 
+def gain(differences: np.ndarray) -> str:
+  """What accuracy differs by, [seeds] shares: mean and 95 % interval, `+1.2 (+0.3 to +2.0)`, in points."""
+  values = 100 * np.asarray(differences)
+  low, high = aggregates.bootstrap_interval(values[:, None], lambda x: x.mean((-2, -1)))
+  return f'{values.mean():+.1f} ({low:+.1f} to {high:+.1f})'
+
+
 def draw(path: Path, curves: Mapping[str, Curve], name: str, *, title: str, label: str) -> None:
   """Median over seeds with the range of all, a line a variant."""
   figure = style.figure(7, 4)
@@ -174,11 +208,11 @@ def draw(path: Path, curves: Mapping[str, Curve], name: str, *, title: str, labe
   path.write_bytes(style.image(figure))
 
 
-def parser(name: str, doc: str, *, steps: int, sft_steps: int) -> argparse.ArgumentParser:
+def parser(name: str, doc: str, *, steps: int, sft_steps: int, seeds: int = 5) -> argparse.ArgumentParser:
   """The command line that studies share; its defaults are those of the page in the repository."""
   options = argparse.ArgumentParser(prog=name, description=doc.splitlines()[0])
   options.add_argument('--output', default=str(RESULTS / name), help='of the page and its figure')
-  options.add_argument('--seeds', type=int, default=5)
+  options.add_argument('--seeds', type=int, default=seeds)
   options.add_argument('--steps', type=int, default=steps, help='of each variant')
   options.add_argument('--sft_steps', type=int, default=sft_steps, help='before')
   options.add_argument('--every', type=int, default=30, help='steps between measurements')

@@ -17,7 +17,6 @@ import jax
 import numpy as np
 
 from rlx import config as configs
-from rlx.evaluation import aggregates
 from rlx.experiments import results
 from rlx.experiments.studies import common
 from rlx.run import style
@@ -67,17 +66,11 @@ def main(argv: list[str] | None = None) -> None:
       if name not in found:
         found[name] = {**_run(name, settings, models, arguments), 'settings': asked}
         output.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(_in_lines(found))
+        kept.write_text(common.in_lines(found))
         print(f'{name}: {common.spread(found[name]["greedy"][-1])}', flush=True)
   _write(output, found, arguments)
   for name in (x for x in WRITTEN if x in found and not arguments.smoke):
     results.rewrite(configs.find(FAMILY.format(name)), _sentence(found, name, arguments))
-
-
-def _in_lines(found: dict) -> str:
-  """JSON with a line a preset."""
-  lines = (f'{json.dumps(name)}: {json.dumps(one)}' for name, one in found.items())
-  return '{' + ',\n'.join(lines) + '}\n'
 
 
 def _run(name: str, settings, models, arguments) -> dict:
@@ -134,9 +127,7 @@ def _beside(found, name: str) -> str:
   """How much more accurate than GRPO over training, seed by seed: mean and 95 % interval, in points."""
   if name == GRPO:
     return ''
-  difference = 100 * (np.mean(found[name]['greedy'], axis=0) - np.mean(found[GRPO]['greedy'], axis=0))
-  low, high = aggregates.bootstrap_interval(difference[:, None], lambda x: x.mean((-2, -1)))
-  return f'{difference.mean():+.1f} ({low:+.1f} to {high:+.1f})'
+  return common.gain(np.mean(found[name]['greedy'], axis=0) - np.mean(found[GRPO]['greedy'], axis=0))
 
 
 def _draw(path: Path, found) -> None:

@@ -16,7 +16,6 @@ import time
 import numpy as np
 
 from rlx import config as configs
-from rlx.evaluation import aggregates
 from rlx.experiments import results
 from rlx.experiments.configs.math import word_problems as sizes
 from rlx.experiments.data import generate
@@ -143,13 +142,10 @@ def _sentence(found, steps: int) -> str:
 
 def _beside(ours: np.ndarray, theirs: np.ndarray) -> str:
   """Mean difference over seeds in points, and its 95 % interval where there are enough of them."""
-  difference = 100 * (ours - theirs)
+  difference = ours - theirs
   if not difference.any():
     return ''
-  if len(difference) < 3:
-    return f'{difference.mean():+.1f}'
-  low, high = aggregates.bootstrap_interval(difference[:, None], lambda x: x.mean((-2, -1)))
-  return f'{difference.mean():+.1f} ({low:+.1f} to {high:+.1f})'
+  return common.gain(difference) if len(difference) > 2 else f'{100 * difference.mean():+.1f}'
 
 
 HEAD = (

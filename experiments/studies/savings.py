@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from rlx.evaluation import aggregates
 from rlx.experiments.configs.quickstart import arithmetic
 from rlx.experiments.studies import common
 
@@ -81,16 +80,15 @@ def _row(curves, name: str) -> str:
 
 def _points(difference: np.ndarray) -> str:
   """The mean over seeds with its 95 % interval, in points, and the furthest of them."""
-  low, high = aggregates.bootstrap_interval(100 * difference[:, None], lambda x: x.mean((-2, -1)))
-  mean, furthest = 100 * difference.mean(), 100 * difference[np.abs(difference).argmax()]
-  return f'{mean:+.1f} ({low:+.1f} to {high:+.1f}), furthest {furthest:+.1f}'
+  furthest = 100 * difference[np.abs(difference).argmax()]
+  return f'{common.gain(difference)}, furthest {furthest:+.1f}'
 
 
 PAGE = """\
 # What packing, slots and guesses cost
 
 Written by `python -m rlx.experiments.studies.savings`; {seeds} seeds, {steps} steps of {rows} rows,
-{minutes:.0f} minutes on two CPU cores.
+{minutes:.0f} CPU-minutes.
 
 GRPO on additions of numbers up to 30 with the quickstart's small decoder, from the same {seeds} models,
 supervised until {before} % (median over seeds, smallest to largest) are right. With exact arithmetic all but

@@ -1,9 +1,9 @@
-"""Which tricks matter? Scale of advantages x upper clip x mean of tokens, and an overlong filter, five seeds.
+"""Which tricks matter? Scale of advantages x upper clip x mean of tokens, and an overlong filter, ten seeds.
 
     python -m rlx.experiments.studies.tricks --output=docs/studies/tricks
 
-Two-digit addition with the quickstart's decoder. All variants begin from the same five models (supervised,
-stopped early) and draw the same noise, so that differences are paired by seed. Each variant is five runs in
+Two-digit addition with the quickstart's decoder. All variants begin from the same ten models (supervised,
+stopped early) and draw the same noise, so that differences are paired by seed. Each variant is ten runs in
 one program. Four updates a batch: with one, ratios are 1 and no clip does anything.
 
 The question is that of Tricks or Traps (S182), https://arxiv.org/abs/2508.08221.
@@ -57,7 +57,7 @@ def get_config(variant, *, steps: int, seeds: int, smoke: bool):
 
 def main(argv: list[str] | None = None) -> None:
   """Runs the study and writes a page and its figures."""
-  arguments = common.parser('tricks', __doc__, steps=150, sft_steps=160).parse_args(argv)
+  arguments = common.parser('tricks', __doc__, steps=150, sft_steps=160, seeds=10).parse_args(argv)
   settings = dict(steps=arguments.steps, seeds=arguments.seeds, smoke=arguments.smoke)
   # The filter is tried on GRPO alone: hardly a row is too long here.
   variants = [v for v in itertools.product(*FACTORS.values()) if v[:3] == GRPO[:3] or v[3] == GRPO[3]]
@@ -96,8 +96,8 @@ def _by_factor(curves) -> str:
       changed = {v: (*v[:index], other, *v[index + 1 :]) for v in curves if v[index] == base}
       pairs = [(curves[new], curves[old]) for old, new in changed.items() if new in curves]
       if pairs:
-        ends = [new.values['greedy'][-1] - old.values['greedy'][-1] for new, old in pairs]
-        areas = [_mean_over_training(new) - _mean_over_training(old) for new, old in pairs]
+        ends = np.array([new.values['greedy'][-1] - old.values['greedy'][-1] for new, old in pairs])
+        areas = np.array([_mean_over_training(new) - _mean_over_training(old) for new, old in pairs])
         lines.append(f'| {name} | {base} -> {other} | {_points(ends)} | {_points(areas)} |\n')
   return ''.join(lines)
 
@@ -116,18 +116,18 @@ def _differs_by_one(variant) -> bool:
   return sum(a != b for a, b in zip(variant, GRPO, strict=True)) == 1
 
 
-def _points(differences) -> str:
-  """Median and range over pairs and seeds, and how often it was better."""
-  values = 100 * np.concatenate(differences)
-  middle, low, high = np.median(values), values.min(), values.max()
-  return f'{middle:+.1f} ({low:+.1f} to {high:+.1f}), better in {100 * np.mean(values > 0):.0f} %'
+def _points(differences: np.ndarray) -> str:
+  """[settings, seeds]: mean with its interval over seeds, the furthest, and how often it was better."""
+  furthest = 100 * differences.flat[np.abs(differences).argmax()]
+  better = 100 * np.mean(differences > 0)
+  return f'{common.gain(differences.mean(axis=0))}, furthest {furthest:+.1f}, better in {better:.0f} %'
 
 
 PAGE = """\
 # Which tricks matter?
 
-Written by `python -m rlx.experiments.studies.tricks`; {seeds} seeds, {steps} steps, {minutes:.0f} minutes on
-two CPU cores.
+Written by `python -m rlx.experiments.studies.tricks`; {seeds} seeds, {steps} steps,
+{minutes:.0f} CPU-minutes.
 
 The quickstart's decoder (83 thousand parameters) on two-digit addition, 256 rows in groups of 8, four updates
 a batch, no KL, no entropy bonus. All variants begin from the same {seeds} models, supervised and stopped at
@@ -137,8 +137,9 @@ a batch, no KL, no entropy bonus. All variants begin from the same {seeds} model
 
 ## By factor
 
-The change of one factor, all others alike: differences in points of accuracy over all pairs and seeds, median
-and range.
+The change of one factor, all others alike: differences in points of accuracy, averaged over the settings of
+the others, their mean over seeds with its 95 % interval; the furthest of all settings and seeds, and how many
+were better.
 
 | factor | change | at the end | mean over training |
 |---|---|---|---|
