@@ -17,6 +17,7 @@ from rlx.experiments.studies import (
   problems,
   savings,
   solutions,
+  staleness,
   tricks,
 )
 
@@ -99,7 +100,7 @@ SMOKE = ('--smoke', '--steps=4', '--every=2', '--sft_steps=2', '--seeds=3', '--p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('study', [tricks, formats, savings])
+@pytest.mark.parametrize('study', [tricks, formats, savings, staleness])
 def test_a_study_runs_to_its_page(study, tmp_path):
   more = ['--shares', '0.5'] if study is formats else []
   study.main([*SMOKE, f'--output={tmp_path}/page', *more])
@@ -144,6 +145,22 @@ def test_what_is_saved_is_told_beside_what_chance_does(tmp_path):
   assert rows[1].startswith(f'| {savings.CHANCE} | 60.0 (50.0 to 90.0) | {nothing} | +6.7 (')
   assert ', furthest +20.0 | +2.2 (' in rows[1] and rows[1].endswith(', furthest +6.7 |')
   assert rows[2] == f'| slots | 60.0 (50.0 to 70.0) | {nothing} | {nothing} | {nothing} |'
+
+
+def test_old_samples_are_told_beside_fresh_ones_of_the_same_bound(tmp_path):
+  curve = lambda end: common.Curve(np.array([0, 50]), {
+      'greedy': np.array([[0.2, 0.3, 0.4], [end, end + 0.1, end + 0.1]]),
+      'train/policy/entropy': np.array([[0.5, 0.5, 0.5], [0.1, 0.3, 0.2]]),
+  })
+  curves = {variant: curve(0.6 if variant[1] == staleness.FRESH else 0.5) for variant in staleness.VARIANTS}
+  curves |= {variant: curve(0.4) for variant in curves if variant[0] == '0.05'}
+  arguments = common.parser('staleness', staleness.__doc__, steps=50, sft_steps=0).parse_args([])
+  staleness.write(tmp_path / 'page', curves, arguments, 60.0)
+  page = (tmp_path / 'page.md').read_text()
+  assert '| 0.2 | fresh | none | 70.0 (60.0 to 70.0) |  |  | 0.200 |' in page
+  less = '| 60.0 (50.0 to 60.0) | -10.0 (-10.0 to -10.0) | -5.0 (-5.0 to -5.0) | 0.200 |'
+  assert f'| 0.2 | 8 old | none {less}' in page and page.count(less) == 15
+  assert page.count('| +0.0 (+0.0 to +0.0) | +0.0 (+0.0 to +0.0) |') == 15
 
 
 def test_solutions_are_compared_with_where_each_seed_began(tmp_path):

@@ -42,34 +42,57 @@ def run_stage(run: Run, index: int, state: State, measure: Callable, *, every: i
   """Trains a stage from a state, measuring its policies before it, after every so many steps and at its end.
 
   Args:
-    run: of a population.
+    run: of a population, or of one.
     index: of the stage.
     state: at its beginning; it is donated.
-    measure: `params -> {name: value}` of one policy, compiled over the seeds.
+    measure: of `examine`.
     every: train steps between measurements; a multiple of the steps in a dispatch.
   """
   stage = run.stages[index]
-  dispatch, look = stage.program.dispatch, jax.jit(jax.vmap(measure))
-  steps, seen, done = [0], [look(state.models['policy'])], 0
+  of_all = lambda tree: tree if run.population > 1 else jax.tree.map(lambda a: a[None], tree)
+  look = lambda state: measure(of_all(state.models['policy']))
+  steps, seen, done = [0], [look(state)], 0
   while done < stage.num_steps:
-    state, metrics = dispatch(state, stage.rollout.data)
+    state, metrics = stage.program.dispatch(state, stage.rollout.data, {})
     done += run.log.steps_per_dispatch
     if done % every == 0 or done == stage.num_steps:
       steps.append(done)
-      now = {f'train/{name}': metrics[name][:, -1] for name in TRACKED if name in metrics}
-      seen.append({**look(state.models['policy']), **now})
+      now = {f'train/{name}': of_all(metrics[name])[:, -1] for name in TRACKED if name in metrics}
+      seen.append({**look(state), **now})
   names = seen[-1].keys()
   column = lambda name: np.stack([np.asarray(x.get(name, seen[1][name])) for x in seen])
   return state, Curve(np.array(steps), {name: column(name) for name in names})
 
 
-def from_the_same_models(configs: Mapping[Any, ConfigDict], arguments, *, samples: int) -> tuple[dict, float]:
-  """Trains the last of two stages by each config, all from what the first one's supervised stage has left.
+def run_in_turn(run: Run, index: int, models: Models, measure: Callable, *, every: int) -> Curve:
+  """`run_stage` of a run that cannot be a population: from the models of one seed after the other.
 
   Args:
-    configs: by variant; of populations of the same shapes.
+    run: of one; its program is compiled once.
+    index: of the stage.
+    models: [seeds, ...] at its beginning.
+    measure: of `examine`.
+    every: as there.
+  """
+  curves = []
+  for seed in range(len(jax.tree.leaves(models)[0])):
+    state = begin_stage(run, index, jax.tree.map(lambda a, seed=seed: a[seed], models))
+    state = state.replace(key=jax.random.fold_in(state.key, seed))
+    curves.append(run_stage(run, index, state, measure, every=every)[1])
+  together = lambda name: np.concatenate([curve.values[name] for curve in curves], axis=1)
+  return Curve(curves[0].steps, {name: together(name) for name in curves[0].values})
+
+
+def from_the_same_models(
+    configs: Mapping[Any, ConfigDict], arguments, *, samples: int, begun: ConfigDict | None = None
+) -> tuple[dict, float]:
+  """Trains the last of two stages by each config, all from the models that a supervised stage has left.
+
+  Args:
+    configs: by variant; of populations of the same shapes, or of one run each, which seeds then take in turn.
     arguments: of `parser`.
     samples: k of pass@k.
+    begun: whose supervised stage it is, of a population; None for the first of `configs`.
   Returns:
     variant -> `Curve`, and the CPU-seconds that all took. They are kept beside the page, as .json: the same
     command goes on behind the last variant that it finished, and another config is run anew.
@@ -78,16 +101,21 @@ def from_the_same_models(configs: Mapping[Any, ConfigDict], arguments, *, sample
   kept.parent.mkdir(parents=True, exist_ok=True)
   found = json.loads(kept.read_text()) if kept.exists() else {}
   asked = {name: getattr(arguments, name) for name in ('sft_steps', 'every', 'problems')}
-  settings = {variant: _digest([asked, samples, config.to_json()]) for variant, config in configs.items()}
+  begun = next(iter(configs.values())) if begun is None else begun
+  digest = lambda config: _digest([asked, samples, begun.to_json(), config.to_json()])
+  settings = {variant: digest(config) for variant, config in configs.items()}
   keys = {variant: variant if isinstance(variant, str) else ', '.join(variant) for variant in configs}
   found = {keys[v]: found[keys[v]] for v in configs if found.get(keys[v], {}).get('settings') == settings[v]}
-  began, first = time.process_time(), build(next(iter(configs.values())))
+  began, first = time.process_time(), build(begun)
   with jax.set_mesh(first.mesh):
     measure = examine(first, problems=arguments.problems, samples=samples)
     models = supervised(first, arguments.sft_steps)
     for variant in (v for v in configs if keys[v] not in found):
-      run = build(configs[variant])
-      _, curve = run_stage(run, 1, begin_stage(run, 1, models), measure, every=arguments.every)
+      run, every = build(configs[variant]), arguments.every
+      curve = (
+          run_stage(run, 1, begin_stage(run, 1, models), measure, every=every)[1] if run.population > 1
+          else run_in_turn(run, 1, models, measure, every=every)
+      )
       spent = round(time.process_time() - began)
       found[keys[variant]] = {'settings': settings[variant], 'cpu_seconds': spent, **_as_lists(curve)}
       kept.write_text(in_lines(found))
@@ -113,7 +141,7 @@ def in_lines(found: Mapping[str, Any]) -> str:
   return '{' + ',\n'.join(lines) + '}\n'
 
 
-TRACKED = ('policy/entropy', 'tokens/response_mean')
+TRACKED = ('policy/entropy', 'tokens/response_mean', 'rollout/policy_lag', 'correction/mean')
 
 
 def begin_stage(run: Run, index: int, models, at_step: int = 0) -> State:
@@ -138,7 +166,7 @@ def build(config: ConfigDict) -> Run:
 
 
 def examine(run: Run, *, problems: int, samples: int, shares: Callable = lambda completions: {}) -> Callable:
-  """`params -> {greedy, sampled, pass@k}` on held-out problems.
+  """`params [seeds, ...] -> {greedy, sampled, pass@k}`, [seeds] each, on held-out problems; compiled.
 
   Args:
     run: its task checks completions itself.
@@ -167,7 +195,7 @@ def examine(run: Run, *, problems: int, samples: int, shares: Callable = lambda 
         f'pass@{samples}': jnp.mean(right.max(axis=1)),
     }
 
-  return measure
+  return jax.jit(jax.vmap(measure))
 
 
 def _decoding(run: Run):
