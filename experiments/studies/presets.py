@@ -23,14 +23,11 @@ from rlx.run import style
 
 GRPO = 'grpo'
 FAMILY = 'policy_gradient/{}_arithmetic'
-NAMED = (  # that had figures of their own before
-    'cispo', 'dapo', 'dr_grpo', 'ppo', 'reinforce', 'rloo',
-)
-WRITTEN = (  # whose docstrings say what was seen here
-    'clip_cov', 'deepseek_v32', 'dppo_tv', 'dro', 'dual_clip', 'gmpo', 'gpg', 'gspo', 'gspo_token', 'icepop',
-    'kl_cov', 'lite_ppo', 'luspo', 'maxrl', 'opo', 'optimal_token_baseline', 'pass_at_k',
-    'reinforce_plus_plus', 'reinforce_plus_plus_baseline', 'reinforce_plus_plus_to_go', 'sapo',
-    'truncated_importance', 'vespo',
+NAMED = (  # presets, whose docstrings say what was seen here
+    'cispo', 'clip_cov', 'dapo', 'deepseek_v32', 'dppo_tv', 'dr_grpo', 'dro', 'dual_clip', 'gmpo', 'gpg',
+    'gspo', 'gspo_token', 'icepop', 'kl_cov', 'lite_ppo', 'luspo', 'maxrl', 'opo', 'optimal_token_baseline',
+    'pass_at_k', 'ppo', 'reinforce', 'reinforce_plus_plus', 'reinforce_plus_plus_baseline',
+    'reinforce_plus_plus_to_go', 'remax', 'rloo', 'sapo', 'truncated_importance', 'vespo',
 )
 SAMPLES = 8  # of a held-out problem
 
@@ -58,7 +55,7 @@ def main(argv: list[str] | None = None) -> None:
   asked = {**settings, **{name: getattr(arguments, name) for name in ('sft_steps', 'every', 'problems')}}
   found = json.loads(kept.read_text()) if kept.exists() else {}
   found = {name: one for name, one in found.items() if one['settings'] == asked}
-  names = (GRPO, *NAMED, *WRITTEN)[: 2 if arguments.smoke else None]
+  names = (GRPO, *NAMED)[: 2 if arguments.smoke else None]
   first = common.build(get_config(GRPO, **settings))
   with jax.set_mesh(first.mesh):
     models = common.supervised(first, arguments.sft_steps)
@@ -69,7 +66,7 @@ def main(argv: list[str] | None = None) -> None:
         kept.write_text(common.in_lines(found))
         print(f'{name}: {common.spread(found[name]["greedy"][-1])}', flush=True)
   _write(output, found, arguments)
-  for name in (x for x in WRITTEN if x in found and not arguments.smoke):
+  for name in (x for x in NAMED if x in found and not arguments.smoke):
     results.rewrite(configs.find(FAMILY.format(name)), _sentence(found, name, arguments))
 
 

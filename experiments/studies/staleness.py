@@ -29,10 +29,10 @@ CORRECTIONS = {
     'and rows weighed, 0 above 3': {'name': 'losses.corrections.masked', 'ratio_min': 0.0, 'ratio_max': 3.0},
 }
 OF_ROWS = 'and rows weighed, 0 above 3'
-BOUNDS = (0.2, 0.05)  # of the ratio: GRPO's, and the one of `systems/areal_arithmetic`
+AGES = {'0.2': LAGS, '0.05': LAGS[-1:]}  # by the ratio's bound: GRPO's, and of `systems/areal_arithmetic`
 VARIANTS = tuple(
-    (f'{bound}', age, name) for bound in BOUNDS
-    for age, name in ((FRESH, 'none'), *((f'{lag} old', name) for lag in LAGS for name in CORRECTIONS))
+    (bound, age, name) for bound, lags in AGES.items()
+    for age, name in ((FRESH, 'none'), *((f'{lag} old', name) for lag in lags for name in CORRECTIONS))
 )
 
 

@@ -5,7 +5,8 @@
 The game of `agents/lane_tig.py`, beside which it stands. It is paid at the end of the road alone, and learns
 from its own games.
 
-Result: a trial of one seed won 80.5 % of 200 games after 60 train steps (61,440 turns), 93.5 % after 120.
+Result: of 200 games ten seeds win 95.8 % in the median, the worst 89.0 %, after all 200 train steps (204,800
+turns), 95.8 and 88.0 % after 120, 91.5 and 81.0 % after 60; two CPU-minutes with `population.size=10`.
 """
 
 from ml_collections import ConfigDict

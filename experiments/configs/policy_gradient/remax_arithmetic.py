@@ -4,7 +4,10 @@
 
 Paper: https://arxiv.org/abs/2310.10505
 
-Result: held-out accuracy, median of three seeds (worst): 94.5 % (91.5 %) in the end.
+With 600 steps: median of three seeds (worst) 94.5 % (91.5 %) of held-out sums.
+
+Result: held-out accuracy, median of 5 seeds (worst to best), after 120 steps at `:small`: 67.4 (25.8 to 75.6)
+%, GRPO from the same models 65.0 (29.4 to 71.4) %; `python -m rlx.experiments.studies.presets`.
 """
 
 from ml_collections import ConfigDict

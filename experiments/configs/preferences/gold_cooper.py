@@ -14,10 +14,10 @@ and twenty were run then.
 
 Paper: https://arxiv.org/abs/2508.05613
 
-Result: it shows. Final eval/gold/gain after 1200 train steps, median of 20 seeds (worst): 1.017 (0.7613),
-'frozen judge' 0.1981 (-0.193). Claimed, and got (95 % interval over seeds): above 'frozen judge' by 0.1, got
-0.7307 (0.5986 to 0.8582); final eval/proxy/gap: below 'frozen judge' by 0.3, got 0.5946 (0.4062 to 0.7827).
-25 CPU-s on 1 cores of a CPU; `rlx reproduce preferences/gold_cooper`.
+Result: it shows. Final eval/gold/gain after 1200 train steps, median of 20 seeds (worst): 1.005 (0.8327),
+'frozen judge' 0.3005 (-0.1356). Claimed, and got (95 % interval over seeds): above 'frozen judge' by 0.1, got
+0.7386 (0.611 to 0.8396); final eval/proxy/gap: below 'frozen judge' by 0.3, got 0.5434 (0.3712 to 0.6725). 53
+CPU-s on 2 cores of a CPU; `rlx reproduce preferences/gold_cooper`.
 """
 
 from ml_collections import ConfigDict
