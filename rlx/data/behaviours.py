@@ -49,6 +49,42 @@ def steered(
   return datasets.acted(env, act, num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed)
 
 
+def detouring(
+    env: Environment, *, goal: tuple[float, ...], vias: tuple[tuple[float, ...], ...], gain: float,
+    damping: float, noise: float, num_envs: int, num_steps: int, discount: float, seed: int,
+) -> Batch:
+  """As `steered`, each stream past a place of its own, until it is as far along the way as that place.
+
+  How far a place is along the way is measured from the middle of the room towards the goal. A stream whose
+  place is the goal goes straight.
+
+  Args:
+    env: as in `steered`, like all that is not said here.
+    goal: where streams go in the end.
+    vias: places that they go to first; streams take turns.
+    gain: in actions per m.
+    damping: in actions per m / s.
+    noise: standard deviation, in units of the actions.
+    num_envs: streams.
+    num_steps: of each stream.
+    discount: of `returns_to_go`.
+    seed: of the data.
+  Returns:
+    A data set of num_envs num_steps transitions, with `returns_to_go`.
+  """
+  size, goal = env.actions.size, jnp.array(goal)
+  vias = jnp.array(vias)[jnp.arange(num_envs) % len(vias)]
+
+  def act(observations: jax.Array, key: jax.Array) -> jax.Array:
+    position, velocity = observations[:, :size], observations[:, size:2 * size]
+    ahead = (position - vias) @ goal < 0
+    heading = jnp.where(ahead[:, None], vias, goal[None])
+    steer = gain * (heading - position) - damping * velocity
+    return jnp.clip(steer + noise * jax.random.normal(key, steer.shape), -1, 1)
+
+  return datasets.acted(env, act, num_envs=num_envs, num_steps=num_steps, discount=discount, seed=seed)
+
+
 def wandering(
     env: Environment, *, layout: str, noise: float, num_envs: int, num_steps: int, discount: float, seed: int
 ) -> Batch:

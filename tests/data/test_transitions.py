@@ -13,6 +13,7 @@ from rlx.data import behaviours
 from rlx.data import transitions as datasets
 from rlx.envs.control import maze
 from rlx.envs.control.pendulum import pendulum
+from rlx.envs.control.pointmass import pointmass
 from rlx.experiments import launch
 from rlx.rollout.control.offline import offline
 from rlx.run.build import build
@@ -179,6 +180,24 @@ def test_who_wanders_goes_to_a_cell_of_its_own_and_not_to_the_goal():
   cells = np.asarray(maze.free_cells('corridor'))[:, 0]
   np.testing.assert_allclose(last[:-1], np.stack([cells[:-1]] * 2, axis=1), atol=0.06)
   assert rows['rewards'].sum() == 1 and rows['returns_to_go'][15 * 60] == 1  # of the one on the way to G
+
+
+@pytest.mark.slow
+def test_who_goes_past_either_side_comes_round_what_stops_the_others():
+  ways = {'above': (-0.5, 0.5), 'below': (0.5, -0.5), 'straight': (0.7, 0.7)}
+  env = pointmass(
+      max_steps=100, friction=0.5, start=(-0.7, -0.7), start_radius=0.0, goal=ways['straight'],
+      obstacles=((0.0, 0.0, 0.4),),
+  )
+  rows = behaviours.detouring(
+      env, goal=ways['straight'], vias=tuple(ways.values()), gain=0.6, damping=1.0, noise=0.0, num_envs=6,
+      num_steps=100, discount=1.0, seed=0,
+  )
+  first = np.asarray(rows['observations'][:, :2]).reshape(6, 100, 2)[:3]  # streams take turns
+  away = (first[..., 1] - first[..., 0]).max(axis=1), (first[..., 1] - first[..., 0]).min(axis=1)
+  assert away[0][0] > 0.5 and away[1][1] < -0.5 and np.abs(away).max(axis=0)[2] < 0.2
+  nearest = np.linalg.norm(first - 0.7, axis=-1).min(axis=1)  # who arrives begins anew
+  assert nearest[0] < 0.2 and nearest[1] < 0.2 and nearest[2] > 0.8
 
 
 @pytest.mark.slow
