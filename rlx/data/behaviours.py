@@ -56,7 +56,7 @@ def detouring(
   """As `steered`, each stream past a place of its own, until it is as far along the way as that place.
 
   How far a place is along the way is measured from the middle of the room towards the goal. A stream whose
-  place is the goal goes straight.
+  place is the goal goes straight. Without noise a stream comes to rest at its place and does not go on.
 
   Args:
     env: as in `steered`, like all that is not said here.

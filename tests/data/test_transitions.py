@@ -190,12 +190,12 @@ def test_who_goes_past_either_side_comes_round_what_stops_the_others():
       obstacles=((0.0, 0.0, 0.4),),
   )
   rows = behaviours.detouring(
-      env, goal=ways['straight'], vias=tuple(ways.values()), gain=0.6, damping=1.0, noise=0.0, num_envs=6,
+      env, goal=ways['straight'], vias=tuple(ways.values()), gain=0.6, damping=1.0, noise=0.3, num_envs=6,
       num_steps=100, discount=1.0, seed=0,
   )
   first = np.asarray(rows['observations'][:, :2]).reshape(6, 100, 2)[:3]  # streams take turns
   away = (first[..., 1] - first[..., 0]).max(axis=1), (first[..., 1] - first[..., 0]).min(axis=1)
-  assert away[0][0] > 0.5 and away[1][1] < -0.5 and np.abs(away).max(axis=0)[2] < 0.2
+  assert away[0][0] > 0.5 and away[1][1] < -0.5 and np.abs(away).max(axis=0)[2] < 0.5
   nearest = np.linalg.norm(first - 0.7, axis=-1).min(axis=1)  # who arrives begins anew
   assert nearest[0] < 0.2 and nearest[1] < 0.2 and nearest[2] > 0.8
 
