@@ -30,7 +30,7 @@ from rlx.experiments.sweep import run_here
 DONE = 'done.json'  # of an arm that has run
 SPENT = 'cpu_seconds'  # of it, each time that it was started
 _FIGURE = {'inches': (6, 3.2), 'size': 8}
-_COLORS = 32  # of the curve that is kept: it has less than 40 KB
+_CURVE_BYTES, _COLORS = 40_000, (32, 16, 8)  # of the curve that is kept: as many colors as there is room for
 
 
 def main(argv: list[str]) -> int:
@@ -233,8 +233,11 @@ def keep(result: Result, source: Path, path: Path) -> None:
   results.write(result, path)
   from PIL import Image
 
-  curve = Image.open(source / 'curve.png').convert('RGB').quantize(_COLORS)
-  curve.save(path.with_suffix('.png'), optimize=True)
+  curve, file = Image.open(source / 'curve.png').convert('RGB'), path.with_suffix('.png')
+  for colors in _COLORS:
+    curve.quantize(colors).save(file, optimize=True)
+    if file.stat().st_size < _CURVE_BYTES:
+      return
 
 
 def _parser() -> Parser:

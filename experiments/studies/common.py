@@ -100,30 +100,40 @@ def from_the_same_models(
   kept = Path(arguments.output).with_suffix('.json')
   kept.parent.mkdir(parents=True, exist_ok=True)
   found = json.loads(kept.read_text()) if kept.exists() else {}
-  asked = {name: getattr(arguments, name) for name in ('sft_steps', 'every', 'problems')}
   begun = next(iter(configs.values())) if begun is None else begun
+  asked = {name: getattr(arguments, name) for name in ('sft_steps', 'every', 'problems')}
   digest = lambda config: _digest([asked, samples, begun.to_json(), config.to_json()])
   settings = {variant: digest(config) for variant, config in configs.items()}
-  keys = {variant: variant if isinstance(variant, str) else ', '.join(variant) for variant in configs}
-  found = {keys[v]: found[keys[v]] for v in configs if found.get(keys[v], {}).get('settings') == settings[v]}
-  began, first = time.process_time(), build(begun)
+  names = {variant: variant if isinstance(variant, str) else ', '.join(variant) for variant in configs}
+  is_there = lambda v: found.get(names[v], {}).get('settings') == settings[v]
+  found = {names[v]: found[names[v]] for v in configs if is_there(v)}
+
+  def keep(variant, curve: Curve, spent: int) -> None:
+    found[names[variant]] = {'settings': settings[variant], 'cpu_seconds': spent, **_as_lists(curve)}
+    kept.write_text(in_lines(found))
+    print(f'{spent:6} CPU-s  {names[variant]}: {spread(curve.values["greedy"][-1])}', flush=True)
+
+  if missing := {v: config for v, config in configs.items() if not is_there(v)}:
+    _train(missing, begun, arguments, samples, keep)
+  read = lambda one: Curve(np.array(one['steps']), {k: np.array(x) for k, x in one['values'].items()})
+  seconds = sum(one['cpu_seconds'] for one in found.values())
+  return {variant: read(found[name]) for variant, name in names.items()}, seconds
+
+
+def _train(configs: Mapping[Any, ConfigDict], begun: ConfigDict, arguments, samples: int, keep: Callable):
+  """Each config from the models that `begun` leaves; calls `keep(variant, curve, CPU-seconds)` after each."""
+  began, first, every = time.process_time(), build(begun), arguments.every
   with jax.set_mesh(first.mesh):
     measure = examine(first, problems=arguments.problems, samples=samples)
     models = supervised(first, arguments.sft_steps)
-    for variant in (v for v in configs if keys[v] not in found):
-      run, every = build(configs[variant]), arguments.every
-      curve = (
-          run_stage(run, 1, begin_stage(run, 1, models), measure, every=every)[1] if run.population > 1
-          else run_in_turn(run, 1, models, measure, every=every)
-      )
-      spent = round(time.process_time() - began)
-      found[keys[variant]] = {'settings': settings[variant], 'cpu_seconds': spent, **_as_lists(curve)}
-      kept.write_text(in_lines(found))
-      print(f'{spent:6} CPU-s  {keys[variant]}: {spread(curve.values["greedy"][-1])}', flush=True)
+    for variant, config in configs.items():
+      run = build(config)
+      if run.population > 1:
+        _, curve = run_stage(run, 1, begin_stage(run, 1, models), measure, every=every)
+      else:
+        curve = run_in_turn(run, 1, models, measure, every=every)
+      keep(variant, curve, round(time.process_time() - began))
       began = time.process_time()
-  read = lambda one: Curve(np.array(one['steps']), {k: np.array(x) for k, x in one['values'].items()})
-  seconds = sum(one['cpu_seconds'] for one in found.values())
-  return {variant: read(found[key]) for variant, key in keys.items()}, seconds
 
 
 def _digest(values: list) -> str:
