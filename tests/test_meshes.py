@@ -231,6 +231,7 @@ def pass_of(model, length, sizes, *, transform=jax.grad):
     return jax.jit(transform(loss)).lower(*placed).compile(), *placed
 
 
+@pytest.mark.slow
 def test_of_the_stream_between_blocks_a_device_keeps_its_columns():
   """Blocks that are computed anew keep what enters them, and `tensor` keeps it once."""
   deep, shallow = (pass_of(LONG.replace(num_layers=n), 1024, (2, 1, 4)) for n in (6, 2))

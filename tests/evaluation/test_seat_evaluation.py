@@ -57,6 +57,7 @@ def test_a_league_is_as_far_from_nash_as_who_draws_its_versions():
   assert far(of_league, league(2)) < np.mean(alone)  # it is convex
 
 
+@pytest.mark.slow
 def test_a_game_is_replayed_as_text_in_the_order_of_its_moves():
   exam = seats.episodes(KUHN, dict.fromkeys(KUHN.seats, SPEAKER), 24, **HOW)
   answer = jax.device_get(jax.jit(exam.ask)({'first': PLAYERS[0], 'second': PLAYERS[1]}, None))

@@ -102,6 +102,7 @@ def test_advantages_are_of_a_role_and_not_of_all():
   assert of_all[0] < of_all[1] < 0 < of_all[2]
 
 
+@pytest.mark.slow
 def test_the_clue_that_does_not_fit_is_that_of_who_sees_another_scene():
   puzzle, world = spies.odd_clue(civilians=2, **SCENES), game()
   drawn = lambda task, *how: jax.jit(task.sample, static_argnums=(1, 2))(jax.random.key(0), *how)

@@ -186,6 +186,7 @@ def test_a_stage_can_train_nothing_and_remember(tmp_path):
   assert not any(path.startswith('params') for path in manifest['arrays'])
 
 
+@pytest.mark.slow
 def test_a_stop_rule_sees_the_rows_so_far(tmp_path):
   config = config_of(
       ('first', 'main'), first=stage(steps=20, stop={'name': 'pieces.after_six'}), main=stage(steps=2)
@@ -216,6 +217,7 @@ def test_stop_rules(rule, values, over):
   assert build_section(rule, 'stop', {}, ('rlx.run.stop',))(rows) == over
 
 
+@pytest.mark.slow
 def test_a_train_step_of_a_paper_is_run_as_any_other(tmp_path):
   """By hand it does what the same algorithm does; it is resumed; `updates` beside it are refused."""
   own = {'name': 'pieces.nearer_by_hand', 'target': 1.0}
