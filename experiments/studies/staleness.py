@@ -9,7 +9,6 @@ the two differ. AReaL (S087), https://arxiv.org/abs/2505.24298, does both; other
 bound, or are of whole rows. All begin from the same ten models.
 """
 
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -67,10 +66,8 @@ def main(argv: list[str] | None = None) -> None:
 
 def write(output: Path, curves, arguments, seconds: float) -> None:
   """The page and its figure, from the curve of each variant."""
-  bound = next(iter(curves))[0]
-  kinds = dict.fromkeys(CORRECTIONS) if (bound, f'{LAGS[-1]} old', 'none') in curves else ('none',)
-  oldest = [(FRESH, 'none'), *itertools.product([f'{LAGS[-1]} old'], kinds)]
-  shown = {', '.join(key): curves[(bound, *key)] for key in oldest if (bound, *key) in curves}
+  bound, oldest = VARIANTS[0][0], f'{LAGS[-1]} old'
+  shown = {', '.join(v[1:]): x for v, x in curves.items() if v[0] == bound and v[1] in (FRESH, oldest)}
   common.draw(
       output.with_suffix('.png'), shown, 'greedy', title=f'Old samples, bound {bound}',
       label='held-out accuracy (greedy)',
