@@ -110,7 +110,7 @@ def from_the_same_models(
 
   def keep(variant, curve: Curve, spent: int) -> None:
     found[names[variant]] = {'settings': settings[variant], 'cpu_seconds': spent, **_as_lists(curve)}
-    kept.write_text(in_lines(found))
+    kept.write_text(_in_lines(found))
     print(f'{spent:6} CPU-s  {names[variant]}: {spread(curve.values["greedy"][-1])}', flush=True)
 
   if missing := {v: config for v, config in configs.items() if not is_there(v)}:
@@ -133,6 +133,7 @@ def _train(configs: Mapping[Any, ConfigDict], begun: ConfigDict, arguments, samp
       else:
         curve = run_in_turn(run, 1, models, measure, every=every)
       keep(variant, curve, round(time.process_time() - began))
+      jax.clear_caches()  # of programs that are done with
       began = time.process_time()
 
 
@@ -145,7 +146,7 @@ def _as_lists(curve: Curve) -> dict:
   return {'steps': curve.steps.tolist(), 'values': values}
 
 
-def in_lines(found: Mapping[str, Any]) -> str:
+def _in_lines(found: Mapping[str, Any]) -> str:
   """JSON with a line a variant."""
   lines = (f'{json.dumps(name)}: {json.dumps(one)}' for name, one in found.items())
   return '{' + ',\n'.join(lines) + '}\n'

@@ -5,15 +5,12 @@
 Additions of numbers up to 30 with the quickstart's decoder (`:small`, 256 rows a step). The configs in
 `experiments/configs/policy_gradient` begin from the same models, supervised and stopped early, and draw the
 same noise, so that differences are paired by seed. Each is a population in one program. What a config without
-a claim came to is written into its docstring. What was run is kept beside the page: the same command goes on,
-and with other numbers of steps, seeds or problems everything is run anew.
+a claim came to is written into its docstring. What was run is kept beside the page, and the same command goes
+on behind it.
 """
 
-import json
 from pathlib import Path
-import time
 
-import jax
 import numpy as np
 
 from rlx import config as configs
@@ -49,41 +46,18 @@ def get_config(name: str, *, steps: int, seeds: int, smoke: bool):
 def main(argv: list[str] | None = None) -> None:
   """Runs what is not kept yet, and writes the page, its figure and the docstrings."""
   arguments = common.parser('presets', __doc__, steps=120, sft_steps=70).parse_args(argv)
-  output = Path(arguments.output)
-  kept = output.with_suffix('.json')
   settings = dict(steps=arguments.steps, seeds=arguments.seeds, smoke=arguments.smoke)
-  asked = {**settings, **{name: getattr(arguments, name) for name in ('sft_steps', 'every', 'problems')}}
-  found = json.loads(kept.read_text()) if kept.exists() else {}
-  found = {name: one for name, one in found.items() if one['settings'] == asked}
   names = (GRPO, *NAMED)[: 2 if arguments.smoke else None]
-  first = common.build(get_config(GRPO, **settings))
-  with jax.set_mesh(first.mesh):
-    models = common.supervised(first, arguments.sft_steps)
-    for name in names:
-      if name not in found:
-        found[name] = {**_run(name, settings, models, arguments), 'settings': asked}
-        output.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(common.in_lines(found))
-        print(f'{name}: {common.spread(found[name]["greedy"][-1])}', flush=True)
-  _write(output, found, arguments)
-  for name in (x for x in NAMED if x in found and not arguments.smoke):
-    results.rewrite(configs.find(FAMILY.format(name)), _sentence(found, name, arguments))
+  runs = {name: get_config(name, **settings) for name in names}
+  curves, seconds = common.from_the_same_models(runs, arguments, samples=SAMPLES)
+  updates = {name: run.updates.minibatches for name, run in runs.items()}
+  _write(Path(arguments.output), curves, updates, arguments, seconds)
+  for name in (x for x in NAMED if x in curves and not arguments.smoke):
+    results.rewrite(configs.find(FAMILY.format(name)), _sentence(curves, name, arguments))
 
 
-def _run(name: str, settings, models, arguments) -> dict:
-  """A preset's curves [points, seeds] by name, and the CPU-seconds that they took."""
-  began = time.process_time()
-  run = common.build(get_config(name, **settings))
-  measure = common.examine(run, problems=arguments.problems, samples=SAMPLES)
-  _, curve = common.run_stage(run, 1, common.begin_stage(run, 1, models), measure, every=arguments.every)
-  jax.clear_caches()
-  values = {key: np.round(x, 4).tolist() for key, x in curve.values.items()}
-  spent = round(time.process_time() - began)
-  return {**values, 'updates': run.config.updates.minibatches, 'cpu_seconds': spent}
-
-
-def _sentence(found, name: str, arguments) -> str:
-  of = lambda name: common.spread(found[name]['greedy'][-1])
+def _sentence(curves, name: str, arguments) -> str:
+  of = lambda name: common.spread(curves[name].values['greedy'][-1])
   return (
       f'held-out accuracy, median of {arguments.seeds} seeds (worst to best), after {arguments.steps} steps '
       f'at `:small`: {of(name)} %, GRPO from the same models {of(GRPO)} %; '
@@ -94,48 +68,46 @@ def _sentence(found, name: str, arguments) -> str:
 # --- the page -----------------------------------------------------------------------------------------------
 
 
-def _write(output: Path, found, arguments) -> None:
-  _draw(output.with_suffix('.png'), found)
-  seconds = sum(x['cpu_seconds'] for x in found.values())
+def _write(output: Path, curves, updates, arguments, seconds: float) -> None:
+  _draw(output.with_suffix('.png'), curves)
   head = PAGE.format(
       seeds=arguments.seeds, steps=arguments.steps, minutes=seconds / 60, figure=f'{output.name}.png',
-      before=common.spread(found[GRPO]['greedy'][0]),
+      before=common.spread(curves[GRPO].values['greedy'][0]),
   )
-  output.with_suffix('.md').write_text(head + ''.join(_row(found, name) for name in _ordered(found)))
+  rows = ''.join(_row(curves, name, updates[name]) for name in _ordered(curves))
+  output.with_suffix('.md').write_text(head + rows)
 
 
-def _ordered(found) -> list[str]:
+def _over(curves, name: str) -> np.ndarray:
+  """[seeds] accuracy, averaged over all measurements."""
+  return curves[name].values['greedy'].mean(axis=0)
+
+
+def _ordered(curves) -> list[str]:
   """By the mean over training, the best first."""
-  return sorted(found, key=lambda name: -np.median(np.mean(found[name]['greedy'], axis=0)))
+  return sorted(curves, key=lambda name: -np.median(_over(curves, name)))
 
 
-def _row(found, name: str) -> str:
-  ends = {key: np.asarray(found[name][key][-1]) for key in ('greedy', f'pass@{SAMPLES}')}
-  over = np.mean(found[name]['greedy'], axis=0)
-  entropy = np.median(found[name]['train/policy/entropy'][-1])
+def _row(curves, name: str, updates: int) -> str:
+  end = {key: x[-1] for key, x in curves[name].values.items()}
   path = 'quickstart/arithmetic' if name == GRPO else FAMILY.format(name)
   link = f'[{name}](../../experiments/configs/{path}.py)'
-  spreads = map(common.spread, (ends['greedy'], over, ends[f'pass@{SAMPLES}']))
-  cells = [link, str(found[name]['updates']), *spreads, f'{entropy:.3f}', _beside(found, name)]
+  spreads = map(common.spread, (end['greedy'], _over(curves, name), end[f'pass@{SAMPLES}']))
+  # Beside GRPO over training, seed by seed.
+  beside = '' if name == GRPO else common.gain(_over(curves, name) - _over(curves, GRPO))
+  cells = [link, str(updates), *spreads, f'{np.median(end["train/policy/entropy"]):.3f}', beside]
   return '| ' + ' | '.join(cells) + ' |\n'
 
 
-def _beside(found, name: str) -> str:
-  """How much more accurate than GRPO over training, seed by seed: mean and 95 % interval, in points."""
-  if name == GRPO:
-    return ''
-  return common.gain(np.mean(found[name]['greedy'], axis=0) - np.mean(found[GRPO]['greedy'], axis=0))
-
-
-def _draw(path: Path, found) -> None:
+def _draw(path: Path, curves) -> None:
   """A line a preset: a dot a seed, and a bar at the median, of the accuracy at the end."""
-  names = _ordered(found)[::-1]
+  names = _ordered(curves)[::-1]
   figure = style.figure(7, 0.24 * len(names) + 1)
   figure.set_layout_engine('constrained')
   panel = figure.subplots()
   style.axes(panel, size=9)
   for place, name in enumerate(names):
-    ends = 100 * np.asarray(found[name]['greedy'][-1])
+    ends = 100 * curves[name].values['greedy'][-1]
     panel.plot(ends, np.full(ends.shape, place), 'o', color=style.COLORS[0], markersize=3.5, alpha=0.6)
     panel.plot(np.median(ends), place, '|', color=style.TEXT, markersize=11, markeredgewidth=1.6)
   panel.set_yticks(range(len(names)), names, fontsize=8)
