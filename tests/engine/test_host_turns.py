@@ -15,6 +15,7 @@ from rlx.engine.turns import Turns
 from rlx.envs.worlds.rooms import rooms
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
+from tests.once import once
 
 KEY, WORLD_KEY, GROUP_SIZE, SLOTS = jax.random.key(3), jax.random.key(4), 3, 4
 DECODING = Decoding(
@@ -25,8 +26,8 @@ MODEL = LanguageModel(TransformerConfig(
     vocab_size=WORLD.vocab_size, num_layers=1, width=16, num_heads=2, num_kv_heads=2, head_size=8,
     mlp_size=32, context_length=64,
 ))
-PARAMS = MODEL.init(jax.random.key(0))
-PROBLEMS = WORLD.sample(jax.random.key(1), 5, False)
+PARAMS = once(lambda: MODEL.init(jax.random.key(0)))
+PROBLEMS = once(lambda: WORLD.sample(jax.random.key(1), 5, False))
 ACT, START, IDENTIFY = jax.jit(WORLD.act), jax.jit(WORLD.start), jax.jit(WORLD.state_id)
 
 
@@ -37,8 +38,8 @@ class Hosted:
 
   def __init__(self, turn_tokens, chance=None):
     self._states = [
-        START(jax.tree.map(lambda x, row=row: x[row // GROUP_SIZE], PROBLEMS))
-        for row in range(GROUP_SIZE * len(PROBLEMS['prompts']))
+        START(jax.tree.map(lambda x, row=row: x[row // GROUP_SIZE], PROBLEMS()))
+        for row in range(GROUP_SIZE * len(PROBLEMS()['prompts']))
     ]
     self._turn_tokens, self._chance, self._made = turn_tokens, chance, []
     self.most, self.ended = 0, []
@@ -73,7 +74,7 @@ class Hosted:
 @functools.cache
 def on_device(turns):
   sample = jax.jit(lambda: episodes.sample(
-      PARAMS, MODEL, WORLD, PROBLEMS, KEY, group_size=GROUP_SIZE, decoding=DECODING, turns=turns,
+      PARAMS(), MODEL, WORLD, PROBLEMS(), KEY, group_size=GROUP_SIZE, decoding=DECODING, turns=turns,
       num_slots=SLOTS, world_key=WORLD_KEY,
   ))
   return jax.device_get(sample())
@@ -88,7 +89,7 @@ def on_host(turns, chance=None):
   world = Hosted(turns.turn_tokens, chance)
   asked = conversation(turns)
   rows = asked.sample(
-      PARAMS, PROBLEMS['prompts'], PROBLEMS['prompt_lengths'], KEY, world, max_turns=turns.max_turns
+      PARAMS(), PROBLEMS()['prompts'], PROBLEMS()['prompt_lengths'], KEY, world, max_turns=turns.max_turns
   )
   return jax.device_get(rows), asked.tally, world
 
@@ -106,7 +107,7 @@ def test_rows_are_those_of_the_compiled_loop_to_the_bit(turns):
 @pytest.mark.parametrize('seed', range(3))
 def test_what_is_said_does_not_depend_on_when_answers_come(seed):
   at_once, _, world = on_host(Turns(2, 9))
-  assert sorted(world.ended) == list(range(GROUP_SIZE * len(PROBLEMS['prompts'])))
+  assert sorted(world.ended) == list(range(GROUP_SIZE * len(PROBLEMS()['prompts'])))
   late, tally, world = on_host(Turns(2, 9), random.Random(seed))
   assert world.most > 1 and tally.waiting_share > 0, 'nothing was late: no test'
   for name in at_once:

@@ -12,7 +12,7 @@ from test_seat_episodes import DECODING, GROUP_SIZE, KEY, MODEL, PARAMS, PROBLEM
 from rlx.engine import host_seats as engine
 from rlx.engine.host_turns import Conversation
 
-NUM = GROUP_SIZE * len(PROBLEMS['prompts'])
+NUM = 5 * GROUP_SIZE
 ACT, START, IDENTIFY = jax.jit(WORLD.act), jax.jit(WORLD.start), jax.jit(WORLD.state_id)
 
 
@@ -22,7 +22,7 @@ class Hosted:
   info = ('said',)
 
   def __init__(self, chance=None):
-    row = lambda number: jax.tree.map(lambda x: x[number // GROUP_SIZE], PROBLEMS)
+    row = lambda number: jax.tree.map(lambda x: x[number // GROUP_SIZE], PROBLEMS())
     self._states, self._turns = [START(row(number)) for number in range(NUM)], [0] * NUM
     self._chance, self._made, self.most, self.ended = chance, [], 0, []
 
@@ -60,8 +60,8 @@ PROGRAMS = Conversation(MODEL, DECODING, TURNS, group_size=GROUP_SIZE, num_slots
 def on_host(chance=None):
   world, seats = Hosted(chance), range(2)
   rows, tally = engine.sample(
-      [PROGRAMS] * 2, [PARAMS] * 2, [PROBLEMS['prompts'][:, i] for i in seats],
-      [PROBLEMS['prompt_lengths'][:, i] for i in seats], KEY, world, max_turns=TURNS.max_turns,
+      [PROGRAMS] * 2, [PARAMS()] * 2, [PROBLEMS()['prompts'][:, i] for i in seats],
+      [PROBLEMS()['prompt_lengths'][:, i] for i in seats], KEY, world, max_turns=TURNS.max_turns,
   )
   return jax.device_get(rows), tally, world
 

@@ -19,6 +19,7 @@ from rlx.envs.worlds.rooms import rooms
 from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.types import check
+from tests.once import once
 
 KEY, WORLD_KEY = jax.random.key(3), jax.random.key(4)
 DECODING = Decoding(
@@ -37,7 +38,8 @@ def model_of(width=16):
 
 
 MODEL = model_of()
-PARAMS, OTHER = MODEL.init(jax.random.key(0)), MODEL.init(jax.random.key(1))
+PARAMS = once(lambda: MODEL.init(jax.random.key(0)))
+OTHER = once(lambda: MODEL.init(jax.random.key(1)))
 SPEAKER = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
 
 
@@ -73,8 +75,8 @@ def whispering(*, tells=lambda state, action: action[:1]):
 
 
 WORLD = whispering()
-PROBLEMS = WORLD.sample(jax.random.key(1), 5, False)
-SAME = dict.fromkeys(WORLD.seats, PARAMS)
+PROBLEMS = once(lambda: WORLD.sample(jax.random.key(1), 5, False))
+SAME = once(lambda: dict.fromkeys(WORLD.seats, PARAMS()))
 IDS = np.arange(5 * GROUP_SIZE)
 
 
@@ -92,7 +94,7 @@ def _play(params, problems, ids, world, speakers, group_size):
 
 @functools.cache
 def drawn():
-  return jax.tree.map(np.asarray, play(SAME, PROBLEMS))
+  return jax.tree.map(np.asarray, play(SAME(), PROBLEMS()))
 
 
 def assert_bitwise(rows, other, but=()):
@@ -104,13 +106,13 @@ def test_one_seat_is_a_world_of_turns_to_the_bit():
   problems = ROOMS.sample(jax.random.key(1), 5, False)
   turns = Turns(turn_tokens=2, max_turns=6)
   expected = jax.jit(lambda: turn_engine.sample(
-      PARAMS, MODEL, ROOMS, problems, KEY, group_size=GROUP_SIZE, decoding=DECODING, turns=turns, num_slots=0,
-      world_key=WORLD_KEY,
+      PARAMS(), MODEL, ROOMS, problems, KEY, group_size=GROUP_SIZE, decoding=DECODING, turns=turns,
+      num_slots=0, world_key=WORLD_KEY,
   ))()
   world = one_seat(ROOMS)
   at_table = world.sample(jax.random.key(1), 5, False)
   rows = jax.jit(lambda: engine.sample(
-      {'policy': PARAMS}, {'policy': SPEAKER}, world, at_table, KEY, group_size=GROUP_SIZE, turns=turns,
+      {'policy': PARAMS()}, {'policy': SPEAKER}, world, at_table, KEY, group_size=GROUP_SIZE, turns=turns,
       world_key=WORLD_KEY,
   ))()['policy']
   assert_bitwise(rows, expected, but=('seats', 'payoffs'))
@@ -135,7 +137,7 @@ def test_rewards_are_those_of_all_actions_and_each_seat_hears_what_it_was_told()
   act = jax.jit(WORLD.act)
   for episode in range(15):
     one = {name: {k: x[episode] for k, x in rows[name].items()} for name in WORLD.seats}
-    state, told, totals = WORLD.start(jax.tree.map(lambda x: x[episode // 3], PROBLEMS)), {}, np.zeros(2)
+    state, told, totals = WORLD.start(jax.tree.map(lambda x: x[episode // 3], PROBLEMS())), {}, np.zeros(2)
     column, last = dict.fromkeys(WORLD.seats, 2), {}
     for turn in range(TURNS.max_turns):
       name = WORLD.seats[order[turn % 3]]
@@ -164,19 +166,19 @@ def test_rewards_are_those_of_all_actions_and_each_seat_hears_what_it_was_told()
 
 
 def test_two_seats_of_one_model_are_two_of_copies():
-  copies = {name: jax.tree.map(jnp.copy, PARAMS) for name in WORLD.seats}
-  for name, rows in play(copies, PROBLEMS).items():
+  copies = {name: jax.tree.map(jnp.copy, PARAMS()) for name in WORLD.seats}
+  for name, rows in play(copies, PROBLEMS()).items():
     assert_bitwise(rows, drawn()[name])
 
 
 @pytest.mark.slow
 def test_seats_have_parameters_and_shapes_of_their_own():
-  other = play({**SAME, 'b': OTHER}, PROBLEMS)
+  other = play({**SAME(), 'b': OTHER()}, PROBLEMS())
   assert (other['b']['tokens'] != drawn()['b']['tokens']).any()
   np.testing.assert_array_equal(other['a']['tokens'][:, :3], drawn()['a']['tokens'][:, :3])
   wide = model_of(32)
   speakers = (SPEAKER, dataclasses.replace(SPEAKER, model=wide))
-  rows = play({**SAME, 'b': wide.init(jax.random.key(5))}, PROBLEMS, speakers=speakers)
+  rows = play({**SAME(), 'b': wide.init(jax.random.key(5))}, PROBLEMS(), speakers=speakers)
   assert np.isfinite(rows['b']['sampler_logprobs']).all()
 
 
@@ -184,19 +186,19 @@ def test_seats_have_parameters_and_shapes_of_their_own():
 def test_what_is_not_said_to_a_seat_leaves_its_rows_as_they_are_to_the_bit():
   """A secret of seat `a` is changed, and what is told does not say it."""
   deaf = whispering(tells=lambda state, action: jnp.full(1, 2))
-  before = play(SAME, PROBLEMS, world=deaf)
-  hidden = {**PROBLEMS, 'prompts': PROBLEMS['prompts'].at[:, 0, 0].set(5)}
-  after = play(SAME, hidden, world=deaf)
+  before = play(SAME(), PROBLEMS(), world=deaf)
+  hidden = {**PROBLEMS(), 'prompts': PROBLEMS()['prompts'].at[:, 0, 0].set(5)}
+  after = play(SAME(), hidden, world=deaf)
   assert (before['a']['sampler_logprobs'] != after['a']['sampler_logprobs']).any()
   assert_bitwise(before['b'], after['b'])
-  heard = play(SAME, hidden)  # where it is told, it does matter
+  heard = play(SAME(), hidden)  # where it is told, it does matter
   assert (heard['b']['sampler_logprobs'] != drawn()['b']['sampler_logprobs']).any()
 
 
 def test_order_and_neighbours_change_no_bit():
   order = np.array([3, 0, 4, 1, 2])
   ids = (order[:, None] * GROUP_SIZE + np.arange(GROUP_SIZE)).reshape(-1)
-  other = play(SAME, jax.tree.map(lambda x: x[order], PROBLEMS), jnp.asarray(ids))
+  other = play(SAME(), jax.tree.map(lambda x: x[order], PROBLEMS()), jnp.asarray(ids))
   for seat in WORLD.seats:
     for name in ('tokens', 'sampler_logprobs', 'turns', 'anchors', 'token_rewards', 'rewards'):
       np.testing.assert_array_equal(other[seat][name], drawn()[seat][name][ids], err_msg=name)
@@ -204,8 +206,8 @@ def test_order_and_neighbours_change_no_bit():
 
 @pytest.mark.slow
 def test_a_population_plays_what_its_members_play():
-  stacked = jax.tree.map(lambda *x: jnp.stack(x), SAME, dict.fromkeys(WORLD.seats, OTHER))
-  rows = jax.vmap(lambda params: play(params, PROBLEMS))(stacked)
+  stacked = jax.tree.map(lambda *x: jnp.stack(x), SAME(), dict.fromkeys(WORLD.seats, OTHER()))
+  rows = jax.vmap(lambda params: play(params, PROBLEMS()))(stacked)
   for name in WORLD.seats:
     np.testing.assert_array_equal(rows[name]['tokens'][0], drawn()[name]['tokens'])
 
@@ -215,8 +217,8 @@ def test_a_population_plays_what_its_members_play():
 def test_a_mesh_plays_the_same(shape):
   with jax.set_mesh(sharding.make_mesh(**shape)):
     rows = jax.tree.map(np.asarray, jax.jit(lambda: engine.sample(
-        SAME, dict.fromkeys(WORLD.seats, SPEAKER), WORLD, PROBLEMS, KEY, group_size=GROUP_SIZE, turns=TURNS,
-        world_key=WORLD_KEY))())
+        SAME(), dict.fromkeys(WORLD.seats, SPEAKER), WORLD, PROBLEMS(), KEY, group_size=GROUP_SIZE,
+        turns=TURNS, world_key=WORLD_KEY))())
   for name in WORLD.seats:
     np.testing.assert_array_equal(rows[name]['tokens'], drawn()[name]['tokens'])
 

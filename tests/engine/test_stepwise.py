@@ -15,6 +15,7 @@ from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.types import check
 from tests.cases import cases
+from tests.once import once
 
 MODEL = LanguageModel(TransformerConfig(
     vocab_size=7, num_layers=2, width=16, num_heads=2, num_kv_heads=1, head_size=8, mlp_size=32,
@@ -25,20 +26,20 @@ DECODING = Decoding(
     pad_id=0,
 )
 PROMPTS, LENGTHS, GROUP_SIZE = jnp.array([[3, 4, 5], [6, 3, 0]]), jnp.array([3, 2]), 8
-PARAMS = MODEL.init(jax.random.key(0))
+PARAMS = once(lambda: MODEL.init(jax.random.key(0)))
 
 
 def in_step(decoding, *, greedy, reads):
   """A plain decoder, with a record of what it read; `reads` makes what it reads of tokens."""
   num_rows = PROMPTS.shape[0] * GROUP_SIZE
-  hidden, prompt_kv = MODEL.forward(PARAMS, PROMPTS)
+  hidden, prompt_kv = MODEL.forward(PARAMS(), PROMPTS)
   hidden = jnp.repeat(hidden[jnp.arange(2), LENGTHS - 1], GROUP_SIZE, axis=0)
   logits_at = lambda hidden, column: engine.adjusted_logits(
-      PARAMS, MODEL, decoding, hidden, jnp.full(num_rows, column)
+      PARAMS(), MODEL, decoding, hidden, jnp.full(num_rows, column)
   )
 
   def advance(cache, tokens, logits, column):
-    hidden, cache = MODEL.decode(PARAMS, reads(tokens), column, LENGTHS, prompt_kv, cache)
+    hidden, cache = MODEL.decode(PARAMS(), reads(tokens), column, LENGTHS, prompt_kv, cache)
     return logits_at(hidden, column + 1), cache, {'tokens': tokens, 'logits': logits}
 
   cache = MODEL.empty_cache(num_rows, decoding.max_tokens)
@@ -51,14 +52,14 @@ def in_step(decoding, *, greedy, reads):
 @functools.cache
 def sampled(decoding):
   batch = engine.sample(
-      PARAMS, MODEL, PROMPTS, LENGTHS, jax.random.key(1), group_size=GROUP_SIZE, decoding=decoding
+      PARAMS(), MODEL, PROMPTS, LENGTHS, jax.random.key(1), group_size=GROUP_SIZE, decoding=decoding
   )
   take = lambda name: np.asarray(engine.actions(batch, batch[name], decoding.max_tokens))
   return take('tokens'), take('sampler_logprobs'), take('action_mask')
 
 
 def embedded(tokens):
-  return MODEL.embed(PARAMS, tokens)
+  return MODEL.embed(PARAMS(), tokens)
 
 
 @pytest.mark.parametrize('reads', [lambda tokens: tokens, embedded], ids=['tokens', 'embeddings'])
@@ -87,7 +88,7 @@ def test_greedy_takes_the_likeliest_of_the_same_distribution():
 
 def test_rows_may_be_embeddings():
   rows = jax.random.randint(jax.random.key(2), (3, 9), 0, MODEL.vocab_size)
-  forward = jax.jit(functools.partial(MODEL.forward, PARAMS))
+  forward = jax.jit(functools.partial(MODEL.forward, PARAMS()))
   np.testing.assert_allclose(forward(rows)[0], forward(embedded(rows))[0], atol=1e-6)
   other = forward(embedded(rows).at[:, 4].add(1.0))[0]
   np.testing.assert_allclose(other[:, :4], forward(rows)[0][:, :4], atol=1e-6)
@@ -100,7 +101,7 @@ DECODERS = {'one': MODEL, 'other': OTHER}
 
 def mean_of_two(decoding, *, greedy):
   """Rows of the mean of the logits of two decoders, and those logits again, from whole rows."""
-  models = {'one': PARAMS, 'other': OTHER.init(jax.random.key(5))}
+  models = {'one': PARAMS(), 'other': OTHER.init(jax.random.key(5))}
 
   def mix(models, hidden, column):
     logits = (
@@ -138,7 +139,7 @@ def test_of_one_model_together_is_the_sampler():
       models['one'], MODEL, DECODING, hidden['one'], column
   )
   batch = stepwise.together(
-      {'one': PARAMS}, {'one': MODEL}, PROMPTS, LENGTHS, jax.random.key(1), mix, group_size=GROUP_SIZE,
+      {'one': PARAMS()}, {'one': MODEL}, PROMPTS, LENGTHS, jax.random.key(1), mix, group_size=GROUP_SIZE,
       decoding=DECODING, greedy=False,
   )
   expected, expected_logprobs, _ = sampled(DECODING)

@@ -11,7 +11,7 @@ from rlx.models import gold as models_of
 
 POLICY = gold.LogLinear()
 WORLDS = gold.two_sided_worlds(num_prompts=4, num_answers=6, width=3, conflict=0.5)
-WORLD = WORLDS.make(jax.random.key(0))
+WORLD = jax.jit(WORLDS.make)(jax.random.key(0))
 PARAMS = {**POLICY.init(WORLD), 'theta': jnp.array([1.0, -0.5, 0.2])}
 
 

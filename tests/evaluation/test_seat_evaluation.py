@@ -13,15 +13,16 @@ from rlx.experiments import evaluate_matches, evaluate_run
 from rlx.experiments.commands import CommandError
 from rlx.models.league import COUNT, POLICIES
 from tests.kuhn_players import KUHN, MODEL, SPEAKER
+from tests.once import once
 
-PLAYERS = [MODEL.init(jax.random.key(seed)) for seed in (0, 1)]
+PLAYERS = once(lambda: [MODEL.init(jax.random.key(seed)) for seed in (0, 1)])
 HOW = {'problems': 24, 'turn_tokens': 1, 'max_turns': 3}
 
 
 @pytest.mark.slow
 def test_versions_meet_at_both_seats_and_what_one_wins_the_other_loses():
   exam = seats.versions(KUHN, {'player': SPEAKER}, size=2, **HOW)
-  stacked = jax.tree.map(lambda *x: jnp.stack(x), *PLAYERS)
+  stacked = jax.tree.map(lambda *x: jnp.stack(x), *PLAYERS())
   payoffs = np.asarray(jax.jit(exam.ask)({'player': stacked}, None))
   np.testing.assert_allclose(payoffs, -payoffs.T, atol=1e-6)
   assert payoffs[0, 1] != 0 and exam.read(payoffs)[0]['0_1'] == payoffs[0, 1]
@@ -30,11 +31,11 @@ def test_versions_meet_at_both_seats_and_what_one_wins_the_other_loses():
 @pytest.mark.slow
 def test_what_speakers_get_at_both_seats_is_what_versions_get():
   exam = seats.versions(KUHN, {'player': SPEAKER}, size=2, **HOW)
-  payoffs = exam.ask({'player': jax.tree.map(lambda *x: jnp.stack(x), *PLAYERS)}, None)
+  payoffs = exam.ask({'player': jax.tree.map(lambda *x: jnp.stack(x), *PLAYERS())}, None)
   alone = seats.episodes(KUHN, dict.fromkeys(KUHN.seats, SPEAKER), 0, **HOW)
   ask = jax.jit(alone.ask)
   there, back = (
-      alone.read(ask({'first': PLAYERS[i], 'second': PLAYERS[1 - i]}, None))[0] for i in (0, 1)
+      alone.read(ask({'first': PLAYERS()[i], 'second': PLAYERS()[1 - i]}, None))[0] for i in (0, 1)
   )
   assert there['payoff_first'] == -there['payoff_second'] and 'legal' in there
   np.testing.assert_allclose(payoffs[0, 1], (there['payoff_first'] + back['payoff_second']) / 2, atol=1e-6)
@@ -49,7 +50,7 @@ def test_a_league_is_as_far_from_nash_as_who_draws_its_versions():
   def far(exam, model):
     return float(jax.jit(exam.ask)(dict.fromkeys(KUHN.seats, model), None)[nash.EXPLOITABILITY])
 
-  sharp = [jax.tree.map(lambda x: 4 * x, player) for player in PLAYERS]  # who are sure of their moves
+  sharp = [jax.tree.map(lambda x: 4 * x, player) for player in PLAYERS()]  # who are sure of their moves
   stacked = jax.tree.map(lambda *x: jnp.stack(x), *sharp)
   league = lambda count: {POLICIES: stacked, COUNT: jnp.int32(count)}
   alone = [far(of_one, player) for player in sharp]
@@ -60,7 +61,7 @@ def test_a_league_is_as_far_from_nash_as_who_draws_its_versions():
 @pytest.mark.slow
 def test_a_game_is_replayed_as_text_in_the_order_of_its_moves():
   exam = seats.episodes(KUHN, dict.fromkeys(KUHN.seats, SPEAKER), 24, **HOW)
-  answer = jax.device_get(jax.jit(exam.ask)({'first': PLAYERS[0], 'second': PLAYERS[1]}, None))
+  answer = jax.device_get(jax.jit(exam.ask)({'first': PLAYERS()[0], 'second': PLAYERS()[1]}, None))
   metrics, told = exam.read(answer)
   paid, lengths = [], set()
   for game in told:

@@ -20,8 +20,9 @@ from rlx.evaluation.modes import in_mode
 from rlx.evaluation.nucleus import verified_inside
 from rlx.evaluation.refine import refined
 from rlx.models import latent
+from tests.once import once
 
-PARAMS = toy.MODEL.init(jax.random.key(0))
+PARAMS = once(lambda: toy.MODEL.init(jax.random.key(0)))
 NAMES = {'accuracy', 'response_tokens', 'truncated_fraction'}
 
 
@@ -32,9 +33,9 @@ def examined(evaluation, params):
 
 @pytest.mark.slow
 def test_accuracy_is_that_of_the_likeliest_answers():
-  metrics, transcripts = examined(text.verified(toy.TASK, toy.POLICY, 3, problems=24), PARAMS)
+  metrics, transcripts = examined(text.verified(toy.TASK, toy.POLICY, 3, problems=24), PARAMS())
   asked = toy.TASK.sample(jax.random.key(0), 24, True)
-  rows = toy.POLICY.mode(PARAMS, asked['prompts'], asked['prompt_lengths'])
+  rows = toy.POLICY.mode(PARAMS(), asked['prompts'], asked['prompt_lengths'])
   right = np.asarray(toy.TASK.verify(asked, engine.completions_of(rows, toy.DECODING)))
   assert metrics.keys() == NAMES and metrics['accuracy'] == right.mean()
   np.testing.assert_allclose(metrics['response_tokens'], rows['action_mask'].sum(axis=1).mean(), rtol=1e-6)
@@ -53,10 +54,10 @@ def test_another_way_to_answer():
 
 
 def test_with_its_gate_shut_a_hybrid_policy_answers_as_the_plain_one():
-  hybrid = latent.init(jax.random.key(1), PARAMS, r_min=0.9, r_max=0.95)
+  hybrid = latent.init(jax.random.key(1), PARAMS(), r_min=0.9, r_max=0.95)
   gate = lambda decay: {**hybrid, 'hybrid': {**hybrid['hybrid'], 'decay': jnp.full(toy.MODEL.width, decay)}}
   evaluation = verified_with_latents(toy.TASK, toy.POLICY, 24, problems=24, answer_start='')
-  plain = examined(text.verified(toy.TASK, toy.POLICY, 24, problems=24), PARAMS)
+  plain = examined(text.verified(toy.TASK, toy.POLICY, 24, problems=24), PARAMS())
   assert examined(evaluation, gate(1e3)) == plain
   assert examined(evaluation, gate(-1e3))[1] != plain[1], 'an open gate changes nothing here: no test'
 
@@ -172,7 +173,7 @@ def test_rounds_of_held_out_problems():
 
 @pytest.mark.slow
 def test_a_rectified_policy_is_examined_as_a_plain_one():
-  models = {'policy': PARAMS, 'rectifier': PARAMS}
+  models = {'policy': PARAMS(), 'rectifier': PARAMS()}
   ask = lambda evaluation: evaluation.read(jax.jit(evaluation.ask)(models, ()))[0]
   bounded = ask(rectified(toy.TASK, toy.POLICY, toy.POLICY, 3, problems=24))
   plain = ask(text.sampled(toy.TASK, toy.POLICY, 3, problems=24))
@@ -197,9 +198,9 @@ def test_inside_the_nucleus_of_another():
   inside = lambda top_p, min_kept=1: verified_inside(
       toy.TASK, toy.POLICY, toy.POLICY, 24, problems=24, top_p=top_p, min_kept=min_kept
   )
-  ask = lambda evaluation: evaluation.read(jax.jit(evaluation.ask)({'policy': PARAMS, 'past': other}, ()))
+  ask = lambda evaluation: evaluation.read(jax.jit(evaluation.ask)({'policy': PARAMS(), 'past': other}, ()))
   plain, likely = (
-      examined(text.verified(toy.TASK, toy.POLICY, 24, problems=24), params) for params in (PARAMS, other)
+      examined(text.verified(toy.TASK, toy.POLICY, 24, problems=24), params) for params in (PARAMS(), other)
   )
   assert ask(inside(1.0)) == plain and ask(inside(1e-6)) == likely
   assert ask(inside(1e-6, toy.MODEL.vocab_size)) == plain

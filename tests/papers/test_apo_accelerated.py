@@ -17,9 +17,9 @@ from rlx.step import make_train_step, repeat
 from rlx.types import State
 
 POLICY = gold.LogLinear()
-WORLD = gold.gold_world(
-    jax.random.key(0), num_prompts=4, num_answers=4, width=3, hump=0.0, hidden=0.0, spread=1.0
-)
+WORLD = jax.jit(gold.gold_worlds(
+    num_prompts=4, num_answers=4, width=3, hump=0.0, hidden=0.0, spread=1.0
+).make)(jax.random.key(0))
 PERIOD, ROUNDS = 3, 4
 
 

@@ -14,6 +14,7 @@ from rlx.losses.comparisons import sides
 from rlx.models.families import gpt2
 from rlx.models.stories import story_value
 from rlx.rollout import stories as rollouts
+from tests.once import once
 
 TASK = stories(
     events=6, length=3, fresh=2, usual_share=0.6, loose_share=0.2, errs=0.0, held_out_share=0.2
@@ -28,7 +29,7 @@ AUTHOR = Speaker(
         eos_ids=TASK.eos_ids, pad_id=TASK.pad_id,
     ),
 )
-PARAMS = MODEL.init(jax.random.key(0))
+PARAMS = once(lambda: MODEL.init(jax.random.key(0)))
 
 
 class Coherence:
@@ -56,9 +57,9 @@ def test_surprise_is_what_the_author_says():
   """Of the events behind the opening, and of nothing else."""
   problems = TASK.sample(jax.random.key(1), 3, False)
   rows = jax.jit(functools.partial(AUTHOR.sample, group_size=1))(
-      PARAMS, problems['prompts'], problems['prompt_lengths'], jax.random.key(2)
+      PARAMS(), problems['prompts'], problems['prompt_lengths'], jax.random.key(2)
   )
-  found = rollouts.measured(TASK, AUTHOR, PARAMS, {**problems, **rows})
+  found = rollouts.measured(TASK, AUTHOR, PARAMS(), {**problems, **rows})
   said = np.asarray(rows['action_mask'][:, 4:])
   np.testing.assert_allclose(
       np.where(said, found['surprise'], 0), -np.asarray(rows['sampler_logprobs'][:, 4:]), atol=1e-5
@@ -69,7 +70,7 @@ def test_surprise_is_what_the_author_says():
 @pytest.mark.slow
 def test_pairs_are_the_best_of_a_search_and_the_worst_of_plain_stories():
   draw = rollouts.best_of_search(TASK, AUTHOR, AUTHOR, Coherence(), batch_size=16, beams=2, branches=4)
-  models = {'policy': PARAMS, 'author': PARAMS, 'judge': {}}
+  models = {'policy': PARAMS(), 'author': PARAMS(), 'judge': {}}
   rows, _ = jax.jit(draw.draw)(models, {}, jax.random.key(3))
   problems = {'before': rows['tokens'][:, 2] - 2}  # the last event of the opening
   follow = TASK.coherent(problems, rows['tokens'][:, 4:]).sum(axis=1)

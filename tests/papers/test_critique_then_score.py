@@ -19,6 +19,7 @@ from rlx.rewards.critiques import critiqued
 from rlx.rollout import pairs
 from rlx.rollout.weighing import criticised_answers
 from rlx.types import check
+from tests.once import once
 
 TASK = weighing.weighed(modulus=7, length=3, held_out_share=0.1)
 MODEL = LanguageModel(dataclasses.replace(table.MODEL.shape, vocab_size=TASK.vocab_size))
@@ -38,8 +39,8 @@ def models_of(critic, own):
   return {'critic': critic, 'judge': HEAD.view(own, {'policy': critic})}
 
 
-CRITIC_PARAMS = MODEL.init(jax.random.key(2))
-OWN = HEAD.init(jax.random.key(3), {'policy': CRITIC_PARAMS})
+CRITIC_PARAMS = once(lambda: MODEL.init(jax.random.key(2)))
+OWN = once(lambda: HEAD.init(jax.random.key(3), {'policy': CRITIC_PARAMS()}))
 
 
 def test_a_critique_is_the_running_sums_of_its_answer():
@@ -68,12 +69,12 @@ def test_the_loss_is_of_the_score_and_of_the_words():
       models = models_of(critic, own)
       return algorithm.loss(models, algorithm.advantage(models, batch, None), None)
 
-    return jax.jit(jax.value_and_grad(value, argnums=(0, 1), has_aux=True))(CRITIC_PARAMS, OWN)
+    return jax.jit(jax.value_and_grad(value, argnums=(0, 1), has_aux=True))(CRITIC_PARAMS(), OWN())
 
   rollout = criticised_answers(TASK, batch_size=4)
   (alone, _), (slope, _) = value_of(bradley_terry(rollout, JUDGE))
   (value, metrics), _ = value_of(critique_then_score(rollout, CRITIC, JUDGE, critique_coef=0.5))
-  logprobs, _ = CRITIC.score(CRITIC_PARAMS, batch)
+  logprobs, _ = CRITIC.score(CRITIC_PARAMS(), batch)
   nll = float(jnp.mean(averaged(-logprobs, batch['action_mask'])))
   np.testing.assert_allclose([value, metrics['loss/critique']], [alone + 0.5 * nll, nll], rtol=1e-5)
   assert nll > 1 and float(jnp.abs(slope['embedding']).max()) > 1e-4
@@ -86,11 +87,11 @@ def test_the_loss_is_of_the_score_and_of_the_words():
 def test_a_margin_is_of_what_is_read_behind_critiques():
   """The reward is the head's number of the row with its critique, and not of the row alone."""
   answers = weighing.answer_rows(TASK.sample(jax.random.key(4), 3, False))
-  models = models_of(CRITIC_PARAMS, OWN)
+  models = models_of(CRITIC_PARAMS(), OWN())
   reward = critiqued(CRITIC, JUDGE)
   rewards = reward(models, answers, jax.random.key(5))['rewards']
   rows = CRITIC.sample(
-      CRITIC_PARAMS, answers['tokens'], answers['valid'].sum(axis=1), jax.random.key(5), group_size=1
+      CRITIC_PARAMS(), answers['tokens'], answers['valid'].sum(axis=1), jax.random.key(5), group_size=1
   )
   np.testing.assert_allclose(rewards, JUDGE.apply(models['judge'], rows), rtol=1e-5)
   assert float(jnp.abs(rewards - JUDGE.apply(models['judge'], answers)).min()) > 1e-4

@@ -9,7 +9,7 @@ from rlx.envs import gold
 from rlx.experiments.studies import starts
 
 KEY = jax.random.key(0)
-WHOLE = gold.gold_world(KEY, **starts.WORLD)
+WHOLE = jax.jit(gold.gold_worlds(**starts.WORLD).make)(KEY)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ POLICY, JUDGE = gold.LogLinear(), gold.Linear()
 WORLDS = gold.tailed_worlds(
     sizes=(4, 1, 1), num_answers=8, width=3, hidden=0.0, shown=5, beta=0.2
 )
-WORLD = WORLDS.make(jax.random.key(0))
+WORLD = jax.jit(WORLDS.make)(jax.random.key(0))
 SIGMA = lambda x: 1 / (1 + np.exp(-x))
 
 

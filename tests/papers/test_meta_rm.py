@@ -19,14 +19,15 @@ from rlx.rollout.gold import groups
 from rlx.step import make_train_step
 from rlx.types import State, StatefulRollout
 
-WORLD = gold.gold_world(
-    jax.random.key(0), num_prompts=3, num_answers=6, width=4, hump=0.0, hidden=0.0, spread=1.0
-)
+WORLD = jax.jit(gold.gold_worlds(
+    num_prompts=3, num_answers=6, width=4, hump=0.0, hidden=0.0, spread=1.0
+).make)(jax.random.key(0))
 WORLDS = gold.Worlds(make=lambda key: WORLD)
 HIDDEN, LINEAR = gold.Hidden(), gold.Linear()
 N = 8  # comparisons
-ROWS = gold.labelled(WORLD, jax.random.key(1), num=N, sharpness=2.0)
-SAMPLES = gold.labelled(WORLD, jax.random.key(2), num=N, sharpness=0.0)
+LABELLED = jax.jit(gold.labelled, static_argnames='num')
+ROWS = LABELLED(WORLD, jax.random.key(1), num=N, sharpness=2.0)
+SAMPLES = LABELLED(WORLD, jax.random.key(2), num=N, sharpness=0.0)
 
 
 def of(rows):

@@ -23,6 +23,7 @@ from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import prompts
+from tests.once import once
 
 LENGTH, END, ONE = 3, 1, 3
 
@@ -45,14 +46,14 @@ DECODING = Decoding(
 )
 PROVER = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
 POLICY = dataclasses.replace(PROVER, model=MODEL.replace(num_layers=2, width=24))  # of another shape
-PARAMS = MODEL.init(jax.random.key(4))  # of the prover
+PARAMS = once(lambda: MODEL.init(jax.random.key(4)))  # of the prover
 ROWS = np.array([[2, 3, 3, 2], [2, 2, 3, 3], [3, 3, 2, 3], [3, 0, 3, 2]], np.int32)  # a prompt of one token
 
 
 @jax.jit
 def forward(tokens, last):
-  hidden, _ = MODEL.forward(PARAMS, tokens)
-  return jax.nn.softmax(MODEL.logits(PARAMS, hidden[0, last]))
+  hidden, _ = MODEL.forward(PARAMS(), tokens)
+  return jax.nn.softmax(MODEL.logits(PARAMS(), hidden[0, last]))
 
 
 @functools.cache
@@ -89,7 +90,7 @@ def test_values_are_those_of_dynamic_programming(best_of):
   ask = jax.jit(functools.partial(
       success_of_cuts, speaker=PROVER, task=TABLE, samples=600, best_of=best_of
   ))
-  found = ask(PARAMS, batch=batch_of(rows), cuts=cuts, key=jax.random.key(0))
+  found = ask(PARAMS(), batch=batch_of(rows), cuts=cuts, key=jax.random.key(0))
   exact = np.array([[value(tuple(map(int, row[: k + 1]))) for k in range(LENGTH + 1)] for row in rows])
   assert exact[:, 1:3].std() > 0.1
   np.testing.assert_allclose(found, 1 - (1 - exact) ** best_of, atol=0.08 if best_of == 1 else 0.2)
@@ -107,14 +108,14 @@ def algorithm(prover=PROVER, task=TABLE, **changes):
 def test_the_prover_has_a_shape_and_a_decoding_of_its_own():
   """Without chance it is worth what it says; the policy, of another shape, says nothing and learns."""
   method = algorithm(PROVER.saying(temperature=0.0, max_tokens=2 * LENGTH))
-  models = {'policy': POLICY.model.init(jax.random.key(5)), 'prover': PARAMS}
+  models = {'policy': POLICY.model.init(jax.random.key(5)), 'prover': PARAMS()}
   prompts, lengths = jnp.asarray(ROWS[:, :1]), jnp.ones(len(ROWS), jnp.int32)
 
   @jax.jit
   def learnt(models):
     batch = method.advantage(models, batch_of(ROWS), jax.random.key(1))
     loss = lambda policy: method.loss({**models, 'policy': policy}, batch, None)[0]
-    said = PROVER.mode(PARAMS, prompts, lengths)
+    said = PROVER.mode(PARAMS(), prompts, lengths)
     return batch['prover/value'], engine.completions_of(said, DECODING), jax.grad(loss)(models['policy'])
 
   found, said, gradient = learnt(models)
@@ -129,7 +130,7 @@ def test_progress_adds_up_to_what_the_row_got(max_steps):
   batch = batch_of(ROWS)
   once, twice = (
       jax.jit(algorithm(alpha=alpha, max_steps=max_steps).advantage)(
-          {'prover': PARAMS}, batch, jax.random.key(1)
+          {'prover': PARAMS()}, batch, jax.random.key(1)
       ) for alpha in (1.0, 2.0)
   )
   centred = np.asarray(batch['rewards'] - batch['rewards'].mean())[:, None] * np.asarray(batch['action_mask'])
@@ -150,7 +151,7 @@ def test_progress_adds_up_to_what_the_row_got(max_steps):
 def test_a_prover_that_never_arrives_says_nothing_of_steps():
   """Only behind the last step is there anything, the outcome itself."""
   never = TABLE.__class__(**{**TABLE.__dict__, 'verify': lambda problems, said: jnp.zeros(len(said))})
-  made = algorithm(task=never).advantage({'prover': PARAMS}, batch_of(ROWS), jax.random.key(1))
+  made = algorithm(task=never).advantage({'prover': PARAMS()}, batch_of(ROWS), jax.random.key(1))
   batch = batch_of(ROWS)
   centred = np.asarray(batch['rewards'] - batch['rewards'].mean())[:, None] * np.asarray(batch['action_mask'])
   progress = np.asarray(made['advantages']) - centred

@@ -18,9 +18,10 @@ from rlx.models.networks import Network
 from rlx.models.retriever import retriever
 from rlx.rewards.by_perplexity import fall_of_perplexity
 from rlx.rollout.snippets import behind_choices, retrievals
+from tests.once import once
 
 TASK = snippets(functions=8, candidates=4, empty=1, held_out_share=0.1)
-PROBLEMS = jax.jit(lambda key: TASK.sample(key, 200, False))(jax.random.key(0))
+PROBLEMS = once(lambda: jax.jit(lambda key: TASK.sample(key, 200, False))(jax.random.key(0)))
 TABLE = Network(init=None, apply=lambda params, queries, candidates: params)  # scores as they are
 
 
@@ -35,7 +36,7 @@ def generator(sees_snippets):
 
 
 def rows(choices):
-  known = {name: PROBLEMS[name][: len(choices)] for name in ('queries', 'candidates', 'solutions')}
+  known = {name: PROBLEMS()[name][: len(choices)] for name in ('queries', 'candidates', 'solutions')}
   behind = jax.jit(lambda known, choices: behind_choices(TASK, known, choices))
   return {**known, **behind(known, jnp.array(choices)), 'choices': jnp.array(choices)}
 
@@ -84,11 +85,11 @@ def test_a_row_without_a_reward_teaches_nothing():
 
 
 def test_one_snippet_defines_what_is_called_or_the_file_does():
-  told = [[TASK.decode(x) for x in row] for row in PROBLEMS['candidates']]
-  files = [TASK.decode(x) for x in PROBLEMS['queries']]
+  told = [[TASK.decode(x) for x in row] for row in PROBLEMS()['candidates']]
+  files = [TASK.decode(x) for x in PROBLEMS()['queries']]
   meant = {}
   for file, candidates, gold, solution in zip(
-      files, told, PROBLEMS['gold'].tolist(), PROBLEMS['solutions'], strict=True
+      files, told, PROBLEMS()['gold'].tolist(), PROBLEMS()['solutions'], strict=True
   ):
     source = candidates[gold] if gold >= 0 else file[:4]
     assert source[1:3] == TASK.decode(solution)
@@ -96,15 +97,15 @@ def test_one_snippet_defines_what_is_called_or_the_file_does():
     names = [x[:1] for x in (*candidates[:4], file)]
     assert len(set(names)) == 5 and candidates[4] == ''
   assert len(set(meant.values())) == 8 and any(call.lower() != name for call, name in meant.items())
-  assert 0.4 < np.mean(np.asarray(PROBLEMS['gold']) < 0) < 0.6
+  assert 0.4 < np.mean(np.asarray(PROBLEMS()['gold']) < 0) < 0.6
 
 
 def test_an_empty_candidate_takes_no_room_and_what_is_scored_is_the_rest_of_the_file():
   batch = rows([2, 4])
   np.testing.assert_array_equal(batch['prompt_lengths'], [10, 6])
   for i, choice in enumerate([2, 4]):
-    text = TASK.decode(PROBLEMS['candidates'][i, choice]) + TASK.decode(PROBLEMS['queries'][i])
-    assert TASK.decode(batch['tokens'][i]) == text + TASK.decode(PROBLEMS['solutions'][i])
+    text = TASK.decode(PROBLEMS()['candidates'][i, choice]) + TASK.decode(PROBLEMS()['queries'][i])
+    assert TASK.decode(batch['tokens'][i]) == text + TASK.decode(PROBLEMS()['solutions'][i])
   np.testing.assert_array_equal(batch['action_mask'].sum(axis=1), 3)
 
 
@@ -122,7 +123,7 @@ def test_choices_are_drawn_by_the_scores_and_nobody_is_told_which_was_needed():
 def test_a_retriever_reads_candidates_each_by_itself():
   model = retriever(TASK, width=4, hidden=(8,), size=4)
   params = model.init(jax.random.key(0))
-  queries, candidates = PROBLEMS['queries'][:3], PROBLEMS['candidates'][:3]
+  queries, candidates = PROBLEMS()['queries'][:3], PROBLEMS()['candidates'][:3]
   apply = jax.jit(model.apply)
   scores = apply(params, queries, candidates)
   np.testing.assert_allclose(apply(params, queries, candidates[:, ::-1]), scores[:, ::-1], rtol=1e-5)

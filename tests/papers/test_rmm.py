@@ -17,18 +17,22 @@ from rlx.errors import ConfigError
 from rlx.models.networks import Network
 from rlx.rollout.sessions import cited_entries
 from tests.cases import cases
+from tests.once import once
 
 SIZE = {'topics': 3, 'sessions': 2, 'turns': 3, 'values': 8, 'num_read': 2, 'held_out_share': 0.2}
 BANKS = {name: getattr(sessions, name)(**SIZE) for name in ('by_topic', 'by_turn', 'by_session')}
 SAMPLE = {name: jax.jit(task.sample, static_argnums=(1, 2)) for name, task in BANKS.items()}
 KEY = jax.random.key(0)
-PROBLEMS = {name: jax.device_get(sample(KEY, 64, False)) for name, sample in SAMPLE.items()}
+PROBLEMS = {
+    name: once(lambda sample=sample: jax.device_get(sample(KEY, 64, False)))
+    for name, sample in SAMPLE.items()
+}
 TABLE = Network(init=None, apply=lambda params, queries, candidates: params)  # scores as they are
 
 
 def told(name, i):
   """The bank of a user as text, what is asked, and the value that holds."""
-  task, problem = BANKS[name], {column: x[i] for column, x in PROBLEMS[name].items()}
+  task, problem = BANKS[name], {column: x[i] for column, x in PROBLEMS[name]().items()}
   bank = [task.decode(x) for x in problem['candidates']]
   return bank, task.decode(problem['queries']), task.decode([problem['value']]), int(problem['gold'])
 
@@ -57,7 +61,7 @@ def test_a_letter_asks_for_the_same_topic_everywhere_and_it_is_another_letter():
 
 @pytest.mark.parametrize('name', BANKS)
 def test_the_expert_cites_the_newest_of_what_it_reads_and_says_when_nothing_is_there(name):
-  task, problems = BANKS[name], PROBLEMS[name]
+  task, problems = BANKS[name], PROBLEMS[name]()
   cited = np.asarray(task.cited(problems['solutions']))
   topics = {told(name, i)[1]: told('by_turn', i)[0][told('by_turn', i)[3]][0] for i in range(64)}
   for prompt, solution, place in zip(problems['prompts'], problems['solutions'], cited, strict=True):

@@ -8,9 +8,9 @@ from rlx.algorithms.superhf import superhf
 from rlx.envs import gold
 
 POLICY = gold.LogLinear()
-WORLD = gold.gold_world(
-    jax.random.key(0), num_prompts=2, num_answers=4, width=3, hump=0.0, hidden=0.0, spread=1.0
-)
+WORLD = jax.jit(gold.gold_worlds(
+    num_prompts=2, num_answers=4, width=3, hump=0.0, hidden=0.0, spread=1.0
+).make)(jax.random.key(0))
 REFERENCE = POLICY.init(WORLD)
 MODELS = {'policy': {**REFERENCE, 'theta': jnp.array([0.5, -1.0, 0.3])}, 'reference': REFERENCE}
 PROMPTS, ANSWERS = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 2, 3, 0, 1])

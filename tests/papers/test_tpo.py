@@ -14,7 +14,7 @@ from rlx.rollout.gold import beside_the_best
 
 POLICY = gold.LogLinear()
 WORLDS = gold.gold_worlds(num_prompts=2, num_answers=4, width=3, hump=0.0, hidden=0.0, spread=1.0)
-WORLD = WORLDS.make(jax.random.key(0))
+WORLD = jax.jit(WORLDS.make)(jax.random.key(0))
 MODELS = {'world': WORLD, 'policy': {**POLICY.init(WORLD), 'theta': jnp.array([0.5, -1.0, 0.3])}}
 
 

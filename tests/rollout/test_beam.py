@@ -13,6 +13,7 @@ from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import beam
 from rlx.types import check
+from tests.once import once
 
 MODEL = LanguageModel(TransformerConfig(
     vocab_size=6, num_layers=1, width=16, num_heads=2, num_kv_heads=1, head_size=8, mlp_size=32,
@@ -24,7 +25,7 @@ DECODING = Decoding(
     pad_id=0,
 )
 POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
-PARAMS = MODEL.init(jax.random.key(0))
+PARAMS = once(lambda: MODEL.init(jax.random.key(0)))
 PROMPTS = np.array([[3, 5, 0], [4, 4, 3], [5, 0, 0]], np.int32)
 LENGTHS = np.array([2, 3, 1])
 SIZES = dict(beams=2, branches=3, rounds=4, step_tokens=3)
@@ -45,13 +46,13 @@ def problems():
 @functools.cache
 def found(**changes):
   run = functools.partial(beam.search, value=worth, separator=SEPARATOR, **{**SIZES, **changes})
-  return jax.jit(lambda key: run(PARAMS, POLICY, problems(), key))(jax.random.key(5))
+  return jax.jit(lambda key: run(PARAMS(), POLICY, problems(), key))(jax.random.key(5))
 
 
 @functools.cache
 def step_sampler():
   step = POLICY.saying(max_tokens=3, eos_ids=(END, SEPARATOR))
-  return jax.jit(lambda *args, budgets: step.sample(PARAMS, *args, group_size=3, budgets=budgets))
+  return jax.jit(lambda *args, budgets: step.sample(PARAMS(), *args, group_size=3, budgets=budgets))
 
 
 def extended(rows, key):
@@ -109,7 +110,7 @@ def test_the_best_row_comes_first_and_values_are_those_of_whole_rows():
 
 def test_log_probs_are_those_of_the_whole_row():
   batch = found()
-  logprobs, _ = jax.jit(POLICY.score)(PARAMS, batch)
+  logprobs, _ = jax.jit(POLICY.score)(PARAMS(), batch)
   np.testing.assert_allclose(batch['sampler_logprobs'], logprobs, atol=2e-5)
 
 
@@ -124,4 +125,4 @@ def test_bad_numbers_are_refused(changes, message):
 def test_a_least_length_is_refused():
   policy = POLICY.saying(min_tokens=1)
   with pytest.raises(ValueError, match='min_tokens=1'):
-    beam.search(PARAMS, policy, problems(), jax.random.key(0), value=worth, separator=2, **SIZES)
+    beam.search(PARAMS(), policy, problems(), jax.random.key(0), value=worth, separator=2, **SIZES)

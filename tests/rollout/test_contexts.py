@@ -23,6 +23,7 @@ from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import contexts
 from rlx.types import check
+from tests.once import once
 
 ROWS, GROUP_SIZE, TURNS = 3, 2, Turns(turn_tokens=2, max_turns=14)
 DECODING = Decoding(
@@ -50,7 +51,7 @@ MODEL = LanguageModel(TransformerConfig(
     vocab_size=WORLD.vocab_size, num_layers=1, width=16, num_heads=2, num_kv_heads=2, head_size=8,
     mlp_size=32, context_length=64,
 ))
-PARAMS = MODEL.init(jax.random.key(0))
+PARAMS = once(lambda: MODEL.init(jax.random.key(0)))
 CONTEXTS = {
     'last_turns': contexts.last_turns(WORLD, rows=ROWS, turns=1),
     'without_old_observations': contexts.without_old_observations(WORLD, rows=ROWS),
@@ -67,7 +68,7 @@ def drawn(name):
   batch = jax.jit(lambda params: episodes.sample(
       params, MODEL, WORLD, problems, jax.random.key(2), group_size=GROUP_SIZE, decoding=DECODING,
       turns=TURNS, num_slots=5, world_key=jax.random.key(3), rewriting=CONTEXTS[name],
-  ))(PARAMS)
+  ))(PARAMS())
   return jax.tree.map(np.asarray, batch)
 
 
@@ -110,7 +111,7 @@ def test_rows_follow_each_other(name):
 def test_a_replay_is_the_sampler_to_the_bit(name):
   batch = drawn(name)
   logprobs = jax.jit(functools.partial(
-      engine.replay, PARAMS, MODEL, group_size=GROUP_SIZE * ROWS, decoding=DECODING, num_slots=5
+      engine.replay, PARAMS(), MODEL, group_size=GROUP_SIZE * ROWS, decoding=DECODING, num_slots=5
   ))(batch)
   np.testing.assert_array_equal(logprobs, batch['sampler_logprobs'])
 
@@ -148,7 +149,7 @@ def test_a_mesh_rewrites_the_same():
   )
   mesh = sharding.make_mesh(data=4, fsdp=2, tensor=1)
   with jax.set_mesh(mesh):
-    params = jax.device_put(PARAMS, sharding.shardings(PARAMS, mesh, MODEL.axes))
+    params = jax.device_put(PARAMS(), sharding.shardings(PARAMS(), mesh, MODEL.axes))
     batch = jax.device_get(jax.jit(sample)(params))
   for name, x in drawn('summary').items():
     np.testing.assert_allclose(batch[name], x, rtol=1e-5, atol=1e-5, err_msg=name)
@@ -161,7 +162,7 @@ def test_an_evaluation_goes_on_where_a_row_is_full():
   how = dict(problems=6, num_slots=0, turn_tokens=2, max_turns=14)
 
   def metrics(evaluation):
-    answer = jax.jit(lambda params: evaluation.ask({'policy': params}, {}))(PARAMS)
+    answer = jax.jit(lambda params: evaluation.ask({'policy': params}, {}))(PARAMS())
     return evaluation.read(jax.tree.map(np.asarray, answer))
 
   cut, _ = metrics(evaluation.episodes(WORLD, policy, 0, **how))

@@ -11,15 +11,16 @@ from rlx.envs.arithmetic import arithmetic
 from rlx.errors import ConfigError
 from rlx.rollout.demonstrated import demonstrated, has_demonstration, measured
 from rlx.types import check
+from tests.once import once
 
 ROWS, GROUP = 64, 4
-PARAMS = {'policy': toy.MODEL.init(jax.random.key(0))}
+PARAMS = once(lambda: {'policy': toy.MODEL.init(jax.random.key(0))})
 
 
 @functools.cache
 def drawn(make=demonstrated):
   rollout = make(toy.TASK, toy.POLICY, batch_size=ROWS, group_size=GROUP, num_slots=0, shown_share=0.5)
-  draw = lambda key: rollout(PARAMS, rollout.begin(key), key)[0]
+  draw = lambda key: rollout(PARAMS(), rollout.begin(key), key)[0]
   return jax.device_get(jax.jit(draw)(jax.random.key(1)))
 
 
@@ -55,7 +56,7 @@ def test_a_share_of_all_problems_has_one(share):
 def test_the_expert_is_a_measure_for_its_whole_group():
   """Its log-probs are those that the policy gives the demonstration, at the columns of its tokens."""
   batch = drawn()
-  logprobs, entropy = jax.device_get(jax.jit(toy.POLICY.score)(PARAMS['policy'], batch))
+  logprobs, entropy = jax.device_get(jax.jit(toy.POLICY.score)(PARAMS()['policy'], batch))
   for first in range(0, ROWS, GROUP):
     last, group = first + GROUP - 1, slice(first, first + GROUP)
     if not batch['offline'][last]:

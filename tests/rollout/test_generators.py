@@ -15,6 +15,7 @@ from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import generators, synthesis
 from rlx.types import check
+from tests.once import once
 
 TASK = skills(modulus=3, num_skills=4, used=(0, 1, 2, 3), min_steps=2, max_steps=3, held_out_share=0.34)
 MODEL = LanguageModel(TransformerConfig(
@@ -27,7 +28,7 @@ DECODING = Decoding(
 )
 POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
 SIZES = dict(batch_size=32, group_size=2, num_slots=0)
-MODELS = {'policy': MODEL.init(jax.random.key(0))}
+MODELS = once(lambda: {'policy': MODEL.init(jax.random.key(0))})
 ADAPTIVE = dict(
     families=('ab', 'd', 'c'), num_active=2, first_level=2.0, target=0.5, rate=1.0, min_rise=0.1, patience=1
 )
@@ -38,7 +39,7 @@ def test_families_are_asked_at_their_level():
   rollout = generators.adaptive(TASK, POLICY, **SIZES, **ADAPTIVE)
   world = rollout.begin(jax.random.key(0))
   draw = jax.jit(rollout.draw)
-  batch, world = draw(MODELS, world, jax.random.key(1))
+  batch, world = draw(MODELS(), world, jax.random.key(1))
   check(batch)
   families, skill = np.asarray(batch['families']), np.asarray(batch['skills'])
   assert np.bincount(families).tolist() == [16, 16] and (batch['levels'] == 2).all()
@@ -47,7 +48,7 @@ def test_families_are_asked_at_their_level():
   assert ((skill >= 0).sum(axis=1) == 2).all()
   world = jax.jit(rollout.observe)(world, {**batch, 'rewards': (batch['families'] == 0).astype(jnp.float32)})
   np.testing.assert_allclose(world['difficulty'].levels, [2.5, 1.5, 2.0])
-  batch, _ = draw(MODELS, world, jax.random.key(2))
+  batch, _ = draw(MODELS(), world, jax.random.key(2))
   assert set(np.unique(batch['families'])) == {0, 2}, 'the second family fell, and made room'
   assert set(np.unique(batch['levels'][batch['families'] == 0])) == {2, 3}
 
@@ -84,7 +85,7 @@ def test_problems_are_made_of_what_fails():
   world = rollout.begin(jax.random.key(0))
   seeds = np.asarray(rollout.data['skills'])
   for i in range(12):
-    batch, world = draw(MODELS, {**world, 'data': rollout.data}, jax.random.key(i))
+    batch, world = draw(MODELS(), {**world, 'data': rollout.data}, jax.random.key(i))
     assert 'data' not in world
     made, rows = np.asarray(batch['synthesis/made']), np.asarray(batch['rows'])
     np.testing.assert_array_equal(np.asarray(batch['skills'])[~made], seeds[rows[~made]])

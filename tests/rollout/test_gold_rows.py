@@ -10,7 +10,7 @@ from rlx.rollout.gold import against, rounds
 
 POLICY = gold.LogLinear()
 WORLDS = gold.gold_worlds(num_prompts=3, num_answers=5, width=4, hump=0.0, hidden=0.0, spread=1.0)
-WORLD = WORLDS.make(jax.random.key(0))
+WORLD = jax.jit(WORLDS.make)(jax.random.key(0))
 BASE = POLICY.init(WORLD)
 FAR = {**BASE, 'theta': jnp.array([5.0, 0, 0, 0])}
 

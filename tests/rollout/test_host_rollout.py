@@ -23,6 +23,7 @@ from rlx.models.transformer import TransformerConfig
 from rlx.rollout.host_turns import Table, Words, episodes, marked_solutions
 from rlx.rollout.toolbox import Desk, toolbox
 from rlx.types import check
+from tests.once import once
 
 MODEL_FOLDER = f'{FOLDER}/tiny_model'
 LIMITS = {
@@ -48,7 +49,7 @@ MODEL = LanguageModel(TransformerConfig(
     vocab_size=PROBLEMS.vocab_size, num_layers=1, width=16, num_heads=2, num_kv_heads=2, head_size=8,
     mlp_size=32, context_length=256,
 ))
-PARAMS = MODEL.init(jax.random.key(0))
+PARAMS = once(lambda: MODEL.init(jax.random.key(0)))
 ROOMS = rooms(height=2, width=2, num_mazes=2, loops=1, num_keys=1, held_out_share=0.2)
 POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
 KEY = jax.random.key(1)
@@ -74,7 +75,7 @@ def asked(num=4):
 
 def drawn(table, record='step', folder=None):
   table.keep_in(folder)
-  return table.sample(PARAMS, asked(), KEY, record=record, max_turns=4)
+  return table.sample(PARAMS(), asked(), KEY, record=record, max_turns=4)
 
 
 def assert_same(rows, others):
@@ -150,7 +151,7 @@ def test_the_last_words_of_a_world_end_the_episode():
 
 
 def test_shapes_are_those_of_what_is_drawn(table):
-  shapes = jax.eval_shape(lambda problems: table.shapes(PARAMS, problems, KEY), asked())
+  shapes = jax.eval_shape(lambda problems: table.shapes(PARAMS(), problems, KEY), asked())
   rows = drawn(table)
   assert {name: (x.shape, x.dtype) for name, x in shapes.items()} == {
       name: (x.shape, x.dtype) for name, x in rows.items()
@@ -276,4 +277,4 @@ def test_what_cannot_be_talked_to_is_refused_in_one_line():
     episodes(PROBLEMS, POLICY, box(), **{**sizes, 'turn_tokens': 60})
   rollout = episodes(PROBLEMS, POLICY, box(), **sizes)
   with pytest.raises(ValueError, match='no other rollout'):
-    rollout({'policy': PARAMS}, rollout.begin(KEY), KEY)
+    rollout({'policy': PARAMS()}, rollout.begin(KEY), KEY)

@@ -25,6 +25,7 @@ from rlx.rollout.host_turns import READ_TOKENS
 from rlx.rollout.tabletop import tabletop
 from rlx.types import HostRollout, check
 from tests.cases import cases
+from tests.once import once
 
 SEATS, NUM, ROOM = ('a', 'b'), 8, 16
 SIZES = {'group_size': 2, 'num_slots': 4, 'turn_tokens': 6}
@@ -36,7 +37,7 @@ LIMITS = {
     'timeout_seconds': 5.0, 'workers': 2, 'hears': 'last', 'before': '(', 'after': ')', 'role': 'user',
     'reset_tokens': ROOM,
 }
-OTHER = POLICY.model.init(jax.random.key(7))
+OTHER = once(lambda: POLICY.model.init(jax.random.key(7)))
 
 
 def box(tools=None, environments=None, calls=plain_tools.now_and_then, **changes):
@@ -55,7 +56,7 @@ def circle_of(table, toolboxes=None, *, task=PROBLEMS, seats=SEATS, **changes):
 
 def played(circle, folder=None, *, models=None, record='step', max_turns=8):
   circle.keep_in(folder)
-  models = models or dict.fromkeys(circle.seats, PARAMS)
+  models = models or dict.fromkeys(circle.seats, PARAMS())
   return circle.sample(models, asked(), KEY, record=record, max_turns=max_turns)
 
 
@@ -181,7 +182,7 @@ def test_a_table_that_is_lost_takes_the_rows_of_all_its_seats_out():
 
 
 def test_two_models_sit_at_two_seats_and_shapes_are_those_of_what_is_drawn(ring):
-  models = {'a': PARAMS, 'b': OTHER}
+  models = {'a': PARAMS(), 'b': OTHER()}
   rows, same = played(ring, models=models), played(ring)
   spoke = same['b']['scored']
   assert (rows['b']['tokens'] != same['b']['tokens'])[spoke].any()
@@ -197,7 +198,7 @@ def draw(rollout):
   rollout.host._conversations = [PROGRAMS] * 2
   bound = lens.bind(rollout, dict.fromkeys(SEATS, 'policy'))
   try:
-    return bound({'policy': PARAMS}, {**rollout.begin(KEY), 'data': rollout.data, 'at_step': 3}, KEY)
+    return bound({'policy': PARAMS()}, {**rollout.begin(KEY), 'data': rollout.data, 'at_step': 3}, KEY)
   finally:
     rollout.host.close()
 

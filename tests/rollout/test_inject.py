@@ -18,6 +18,7 @@ from rlx.models.transformer import TransformerConfig
 from rlx.rewards.verifier import verifier
 from rlx.rollout import inject
 from rlx.types import check
+from tests.once import once
 
 TASK = skills(modulus=2, num_skills=1, used=(0,), min_steps=2, max_steps=2, held_out_share=0.5)
 MODEL = LanguageModel(TransformerConfig(
@@ -30,7 +31,7 @@ DECODING = Decoding(
 )
 POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
 SIZES = dict(batch_size=24, group_size=4, num_slots=0)
-PARAMS = MODEL.init(jax.random.key(0))
+PARAMS = once(lambda: MODEL.init(jax.random.key(0)))
 
 
 def mixed(task):
@@ -47,7 +48,7 @@ def mixed(task):
 
 
 def drawn(rollout, key=3):
-  batch, world = jax.jit(rollout.draw)({'policy': PARAMS}, {}, jax.random.key(key))
+  batch, world = jax.jit(rollout.draw)({'policy': PARAMS()}, {}, jax.random.key(key))
   assert world == {}
   check(batch)
   return jax.tree.map(np.asarray, batch)
@@ -86,7 +87,7 @@ def test_hints_are_for_groups_without_a_success(hinted):
 @pytest.mark.slow
 def test_rows_can_be_trained_on(hinted):
   """What the scorer says of a row is what the sampler said when it drew it, hinted or not."""
-  logprobs, _ = POLICY.score(PARAMS, hinted)
+  logprobs, _ = POLICY.score(PARAMS(), hinted)
   np.testing.assert_allclose(logprobs, hinted['sampler_logprobs'], atol=1e-5)
   problems = {'solutions': hinted['solutions']}
   again = verifier(TASK, POLICY)({}, hinted, jax.random.key(0))['rewards']

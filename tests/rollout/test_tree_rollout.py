@@ -14,6 +14,7 @@ from rlx.models.language import LanguageModel
 from rlx.models.transformer import TransformerConfig
 from rlx.rollout import prompts, tree
 from rlx.types import check
+from tests.once import once
 
 TASK = fork(choices=3, length=2, before=1, after=5, letters=3, held_out_share=0.4)
 MODEL = LanguageModel(TransformerConfig(
@@ -27,7 +28,7 @@ DECODING = Decoding(
 POLICY = Speaker(model=MODEL, decoding=DECODING, scoring=Scoring(chunk_tokens=64, packing=None))
 ENDLESS = POLICY.saying(min_tokens=8)
 GREEDY = POLICY.saying(temperature=0.0, min_tokens=8)
-PARAMS = MODEL.init(jax.random.key(0))
+PARAMS = once(lambda: MODEL.init(jax.random.key(0)))
 GROUP_SIZE, BATCH_SIZE = 4, 32
 GROWTH = dict(
     batch_size=BATCH_SIZE, group_size=GROUP_SIZE, segment_tokens=2, first_branches=2, branching=2,
@@ -48,7 +49,7 @@ def program(kind, policy, changes):
 
 @functools.cache
 def grown(policy=POLICY, seed=0, kind=tree.segments, **changes):
-  batch = program(kind, policy, tuple(changes.items()))(PARAMS, jax.random.key(seed))
+  batch = program(kind, policy, tuple(changes.items()))(PARAMS(), jax.random.key(seed))
   return jax.tree.map(np.asarray, batch)
 
 
@@ -68,7 +69,7 @@ def test_rows_are_standard_ones_of_the_policy(kind):
   check(batch)
   plain = prompts.completions(
       TASK, POLICY, batch_size=BATCH_SIZE, group_size=GROUP_SIZE, num_slots=0
-  )({'policy': PARAMS}, {}, jax.random.key(0))[0]
+  )({'policy': PARAMS()}, {}, jax.random.key(0))[0]
   assert {k: v.shape for k, v in plain.items()}.items() <= {k: v.shape for k, v in batch.items()}.items()
   for name in ('groups', 'prompt_lengths', 'solutions'):  # the same problems, a group's rows together
     np.testing.assert_array_equal(batch[name], plain[name], err_msg=name)
@@ -86,7 +87,7 @@ def test_rows_are_standard_ones_of_the_policy(kind):
 def test_logprobs_are_those_of_the_scorer(kind):
   """So keys and values were copied to the right rows, and go on from the right token."""
   batch = grown(kind=kind)
-  expected, _ = jax.jit(POLICY.score)(PARAMS, batch)
+  expected, _ = jax.jit(POLICY.score)(PARAMS(), batch)
   np.testing.assert_allclose(batch['sampler_logprobs'], expected, atol=2e-5)
   assert batch['sampler_logprobs'].min() < -1 and not batch['sampler_logprobs'][~batch['action_mask']].any()
 
@@ -95,7 +96,7 @@ def test_logprobs_are_those_of_the_scorer(kind):
 @BOTH
 def test_the_key_decides_everything(kind):
   program_of = program(kind, POLICY, ())
-  again, other = (jax.tree.map(np.asarray, program_of(PARAMS, jax.random.key(seed))) for seed in (0, 1))
+  again, other = (jax.tree.map(np.asarray, program_of(PARAMS(), jax.random.key(seed))) for seed in (0, 1))
   jax.tree.map(np.testing.assert_array_equal, grown(kind=kind), again)
   assert actions(other) != actions(again)
 
@@ -166,7 +167,7 @@ def test_rows_that_repeat_themselves_stop():
   endless = GREEDY.saying(max_tokens=12, min_tokens=12)
   stopped = grown(endless, repeated_tokens=2)
   free = jax.jit(functools.partial(endless.sample, group_size=1))(
-      PARAMS, prompts=stopped['tokens'][:, : TASK.prompt_columns], prompt_lengths=stopped['prompt_lengths'],
+      PARAMS(), prompts=stopped['tokens'][:, : TASK.prompt_columns], prompt_lengths=stopped['prompt_lengths'],
       key=jax.random.key(0),
   )
   loops = 0
@@ -197,7 +198,7 @@ def test_a_branch_keeps_what_was_said_before():
   batch = grown(ENDLESS)
   rows, cuts = np.array([3, 0, 3, 20, 3]), np.array([0, 5, 7, 2, 5])
   branch = jax.jit(functools.partial(tree.branch_at, policy=ENDLESS))
-  branched = branch(PARAMS, batch=batch, rows=rows, cuts=cuts, key=jax.random.key(3))
+  branched = branch(PARAMS(), batch=batch, rows=rows, cuts=cuts, key=jax.random.key(3))
   branched = jax.tree.map(np.asarray, branched)
   check(branched)
   new, old = actions(branched), actions(batch)
@@ -206,7 +207,7 @@ def test_a_branch_keeps_what_was_said_before():
   assert sum(new != old[row] for row, new in zip(rows, new, strict=True)) >= 4
   np.testing.assert_array_equal(branched['groups'], batch['groups'][rows])
   np.testing.assert_array_equal(branched['prompt_lengths'], batch['prompt_lengths'][rows])
-  expected, _ = jax.jit(ENDLESS.score)(PARAMS, branched)
+  expected, _ = jax.jit(ENDLESS.score)(PARAMS(), branched)
   np.testing.assert_allclose(branched['sampler_logprobs'], expected, atol=2e-5)
 
 
@@ -239,10 +240,10 @@ def test_semantic_entropy_by_hand():
 def test_entropies_are_of_the_distribution_at_each_action():
   batch = grown()
   plain = POLICY.saying(min_tokens=0, temperature=1.0, top_k=0)
-  found = tree.entropies(PARAMS, plain, batch, meanings=jnp.eye(TASK.vocab_size))
-  hidden, _ = MODEL.forward(PARAMS, batch['tokens'])
+  found = tree.entropies(PARAMS(), plain, batch, meanings=jnp.eye(TASK.vocab_size))
+  hidden, _ = MODEL.forward(PARAMS(), batch['tokens'])
   start = TASK.prompt_columns
-  probs = jax.nn.softmax(MODEL.logits(PARAMS, hidden[:, start - 1 : -1]))
+  probs = jax.nn.softmax(MODEL.logits(PARAMS(), hidden[:, start - 1 : -1]))
   expected = -jnp.sum(probs * jnp.log(probs), axis=-1) * (1 - jnp.sum(probs**2, axis=-1))
   mask = batch['action_mask'][:, start:]
   np.testing.assert_allclose(found[mask], expected[mask], atol=1e-5)
@@ -254,7 +255,7 @@ def test_exploring_decodes_only_what_is_new():
   starts, rows = TASK.prompt_columns, actions(batch)
   assert batch['tokens/sampled'][0] < batch['action_mask'].sum()
   old = [GROUP_SIZE * (i // GROUP_SIZE) + np.arange(2) for i in range(BATCH_SIZE)]
-  found = tree.entropies(PARAMS, POLICY, batch, meanings=tree._meaning_classes(TASK, ('abc',)))
+  found = tree.entropies(PARAMS(), POLICY, batch, meanings=tree._meaning_classes(TASK, ('abc',)))
   found = np.where(batch['action_mask'][:, starts:], found, -1)
   for i in (2, 7, 15):  # rows of the only round begin as the row of the two that was most uncertain
     best = max(old[i], key=lambda row: found[row].max())
