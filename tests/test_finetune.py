@@ -215,12 +215,13 @@ def test_a_reward_that_fails_on_all_of_the_first_rows_is_an_error(tmp_path, work
 
 
 def test_what_stands_in_the_place_of_the_model_is_told_before_it_is_trained(tmp_path):
-  begun = make(tmp_path)
+  demonstrated = functools.partial(make, tmp_path, (), [{**row, 'completion': row['answer']} for row in ROWS])
+  begun = demonstrated(algorithm='sft')
   next(begun)
   begun.stop()
   (tmp_path / 'model').mkdir()
   (tmp_path / 'model' / 'mine').write_text('x')
-  again = make(tmp_path)
+  again = demonstrated(algorithm='sft')
   with pytest.raises(ConfigError, match='model is there and was not written by rlx'):
     next(again)
   assert recorded(again)[-1]['step'] == 1

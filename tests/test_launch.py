@@ -47,7 +47,16 @@ def uninterrupted(start, tmp_path_factory):
   """The workdir of a run that nobody stopped."""
   workdir = tmp_path_factory.mktemp('uninterrupted')
   process = start(workdir, *LONGER)
-  out, errors = process.communicate(timeout=300)
+  _, errors = process.communicate(timeout=300)
+  assert process.returncode == launch.EXIT_DONE, errors
+  return workdir
+
+
+@pytest.fixture(scope='module')
+def finished(start, tmp_path_factory):
+  """The workdir of a run as short as the config has it."""
+  workdir = tmp_path_factory.mktemp('finished')
+  out, errors = (process := start(workdir)).communicate(timeout=300)
   assert process.returncode == launch.EXIT_DONE, errors
   assert 'held-out accuracy' in out and 'population.size=4' in out
   return workdir
@@ -68,17 +77,17 @@ def assert_same_run(workdir, other):
   assert samples(workdir) == samples(other)
 
 
-def test_a_run_leaves_what_it_promises(uninterrupted):
-  names = {path.name for path in uninterrupted.iterdir()}
+def test_a_run_leaves_what_it_promises(finished):
+  names = {path.name for path in finished.iterdir()}
   assert names == {
       'config.json', 'metrics.jsonl', 'timing.jsonl', 'tensorboard', 'samples', 'checkpoints', 'curve.png',
       'report.html', 'starts.jsonl', 'models.json',
   }
-  rows = read_metrics(uninterrupted / 'metrics.jsonl')
-  assert [row['step'] for row in rows] == list(range(73))
+  rows = read_metrics(finished / 'metrics.jsonl')
+  assert [row['step'] for row in rows] == list(range(9))
   assert {row['stage'] for row in rows} == {'sft', 'grpo'}
   assert {'reward/mean', 'loss/policy', 'kl/old', 'eval/held_out/accuracy'} <= rows[-1].keys()
-  lines = (uninterrupted / 'samples/step_00000020.jsonl').read_text().splitlines()
+  lines = (finished / 'samples/step_00000008.jsonl').read_text().splitlines()
   samples = [json.loads(line) for line in lines]
   assert {'held_out', 'train'} == {row['split'] for row in samples}
   assert {'prompt', 'completion', 'reward', 'advantage', 'split'} == samples[-1].keys()
@@ -171,8 +180,8 @@ def test_a_wrong_command_line_is_one_line_and_not_to_be_retried(arguments, words
   assert not Path('x').exists()
 
 
-def test_the_workdir_of_another_config_is_refused(start, uninterrupted):
-  process = start(uninterrupted, *LONGER, '--config.algorithm.clip_high=0.3')
+def test_the_workdir_of_another_config_is_refused(start, finished):
+  process = start(finished, '--config.algorithm.clip_high=0.3')
   _, errors = process.communicate(timeout=120)
   assert process.returncode == launch.EXIT_DO_NOT_RETRY
   assert 'algorithm.clip_high: 0.2 -> 0.3' in errors and errors.count('\n') == 1
