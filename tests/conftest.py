@@ -15,7 +15,7 @@ os.environ.setdefault('JAX_TRACEBACK_IN_LOCATIONS_LIMIT', '0')  # of each operat
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
   _COMPILED = tempfile.TemporaryDirectory(prefix='rlx-compiled-')
   os.environ['JAX_COMPILATION_CACHE_DIR'] = _COMPILED.name
-  os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.1'
+  os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'  # small ones come again and again
 
 import jax
 from jax._src.interpreters import mlir
