@@ -14,6 +14,7 @@ from rlx.experiments.studies import (
   estimators,
   formats,
   harmless,
+  presets,
   problems,
   savings,
   solutions,
@@ -100,7 +101,7 @@ SMOKE = ('--smoke', '--steps=4', '--every=2', '--sft_steps=2', '--seeds=3', '--p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('study', [tricks, formats, savings, staleness])
+@pytest.mark.parametrize('study', [tricks, formats, savings, staleness, presets])
 def test_a_study_runs_to_its_page(study, tmp_path):
   more = ['--shares', '0.5'] if study is formats else []
   study.main([*SMOKE, f'--output={tmp_path}/page', *more])
@@ -161,6 +162,28 @@ def test_old_samples_are_told_beside_fresh_ones_of_the_same_bound(tmp_path):
   less = '| 60.0 (50.0 to 60.0) | -10.0 (-10.0 to -10.0) | -5.0 (-5.0 to -5.0) | 0.200 |'
   assert f'| 0.2 | 8 old | none {less}' in page and page.count(less) == 15
   assert page.count('| +0.0 (+0.0 to +0.0) | +0.0 (+0.0 to +0.0) |') == 5
+
+
+def test_presets_stand_in_the_order_of_their_training_beside_grpo(tmp_path):
+  curve = lambda *ends: common.Curve(np.array([0, 60]), {
+      'greedy': np.array([[0.2, 0.2, 0.2], ends]),
+      f'pass@{presets.SAMPLES}': np.array([[0.5] * 3, [0.8] * 3]),
+      'train/policy/entropy': np.array([[0.5] * 3, [0.1, 0.3, 0.2]]),
+  })
+  curves = {presets.GRPO: curve(0.5, 0.6, 0.7), 'rloo': curve(0.7, 0.8, 0.9), 'dapo': curve(0.3, 0.4, 0.5)}
+  arguments = common.parser('presets', presets.__doc__, steps=60, sft_steps=0).parse_args(['--seeds=3'])
+  presets._write(tmp_path / 'page', curves, dict.fromkeys(curves, 2), arguments, 60.0)
+  page = (tmp_path / 'page.md').read_text()
+  assert 'stopped at 20.0 (20.0 to 20.0) %' in page and (tmp_path / 'page.png').stat().st_size > 5000
+  rows = page.splitlines()[-3:]
+  assert [row.partition(']')[0] for row in rows] == [f'| [{name}' for name in ('rloo', 'grpo', 'dapo')]
+  ends = '| 2 | 80.0 (70.0 to 90.0) | 50.0 (45.0 to 55.0) | 80.0 (80.0 to 80.0) | 0.200 |'
+  assert rows[0].endswith(f'{ends} +10.0 (+10.0 to +10.0) |') and rows[1].endswith('| 0.200 |  |')
+  assert rows[2].endswith('| -10.0 (-10.0 to -10.0) |')
+  assert presets._sentence(curves, 'dapo', arguments).startswith(
+      'held-out accuracy, median of 3 seeds (worst to best), after 60 steps at `:small`: 40.0 (30.0 to 50.0) '
+      '%, GRPO from the same models 60.0 (50.0 to 70.0) %'
+  )
 
 
 def test_solutions_are_compared_with_where_each_seed_began(tmp_path):
