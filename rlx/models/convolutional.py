@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.envs.control.environment import Environment
+from rlx.kernels.convolution import convolution
 from rlx.models import mlp
 from rlx.models.networks import Network, Policy, behind
 from rlx.types import Key
@@ -68,9 +69,7 @@ def convolutional(
     x = scale * observations.reshape(math.prod(before), *shape)
     x = jnp.moveaxis(x, 1, -1) if channels_first else x
     for layer, stride in zip(params['convolutions'], strides, strict=True):
-      x = jax.lax.conv_general_dilated(
-          x, layer['kernel'], (stride, stride), 'VALID', dimension_numbers=('NHWC', 'HWIO', 'NHWC')
-      )
+      x = convolution(x, layer['kernel'], stride=stride, implementation='auto')
       x = between(x + layer['bias'].reshape(1, 1, 1, -1))
     return params['network'], x.reshape(*before, features)
 

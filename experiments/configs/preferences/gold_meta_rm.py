@@ -1,7 +1,7 @@
 """MetaRM, of Secrets of RLHF II: labels are learnt where a reward model tells a later policy's answers apart.
 
     rlx --config=preferences/gold_meta_rm --workdir=runs/gold_meta_rm
-    rlx --config=preferences/gold_meta_rm:contrasted --workdir=runs/contrasted    # the contrastive term instead
+    rlx --config=preferences/gold_meta_rm:contrasted --workdir=runs/contrasted  # the contrastive term instead
 
 A policy learns by DPO from 768 labels, of which a fifth were exchanged (`moving`). A reward model with a
 layer between learns from the same labels. Before each update its parameters go up the slope by which it tells
