@@ -144,8 +144,8 @@ class ImplicitPolicy(GreedyPolicy):
 
 
 def greedy_on_implicit_quantiles(
-    env: Environment, *, hidden: tuple[int, ...], activation: str, num_cosines: int, num_quantiles: int,
-    epsilon: float,
+    env: Environment, *, hidden: tuple[int, ...], activation: str, layer_norm: bool, num_cosines: int,
+    num_quantiles: int, epsilon: float,
 ) -> ImplicitPolicy:
   """ε-greedy over the mean of a quantile function, read at the midpoints of equal steps.
 
@@ -157,6 +157,7 @@ def greedy_on_implicit_quantiles(
     env: with discrete actions.
     hidden: units of each layer of ψ.
     activation: of ψ.
+    layer_norm: whether layers of ψ are normalised before their activation.
     num_cosines: that a level is embedded in (the paper: 64).
     num_quantiles: that the mean is taken of (the paper: 32), and that `outputs` gives.
     epsilon: in [0, 1].
@@ -175,15 +176,19 @@ def greedy_on_implicit_quantiles(
 
   def init(key: Key):
     keys = jax.random.split(key, 3)
+    sizes = math.prod(env.observation_shape), *hidden
+    seen = mlp.init(keys[0], sizes, **{**shape, 'layer_norm': layer_norm})
+    if layer_norm:
+      seen['layers'][-1] |= mlp.init_norm(width)  # which is a hidden one of the whole
     return {
-        'seen': mlp.init(keys[0], (math.prod(env.observation_shape), *hidden), **shape),
+        'seen': seen,
         'level': mlp.init(keys[1], (num_cosines, width), **shape),
         'of_both': mlp.init(keys[2], (width, num), **shape),
     }
 
   def at(params, observations, levels):
     batch = observations.shape[: observations.ndim - len(env.observation_shape)]
-    seen = between(mlp.apply(params['seen'], observations.reshape(*batch, -1), between))
+    seen = mlp.apply_hidden(params['seen']['layers'], observations.reshape(*batch, -1), between)
     order = jnp.arange(num_cosines).reshape((1,) * levels.ndim + (-1,))
     waves = jnp.cos(jnp.pi * levels[..., None] * order)
     level = jax.nn.relu(mlp.apply(params['level'], waves, between))

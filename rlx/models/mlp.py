@@ -43,18 +43,29 @@ def init(
     weights = jax.nn.initializers.variance_scaling(gain**2, 'fan_in', 'truncated_normal')
     layer = {'kernel': weights(keys[i], (num_in, num_out)), 'bias': jnp.zeros(num_out)}
     if layer_norm and not last:
-      layer |= {'norm_scale': jnp.ones(num_out), 'norm_bias': jnp.zeros(num_out)}
+      layer |= init_norm(num_out)
     layers.append(layer)
   return {'layers': layers}
+
+
+def init_norm(num: int) -> Params:
+  """What makes a layer of `num` units one that is normalised before its activation."""
+  return {'norm_scale': jnp.ones(num), 'norm_bias': jnp.zeros(num)}
 
 
 def apply(params: Params, x: jax.Array, activation: Activation) -> jax.Array:
   """The output for inputs [..., sizes[0]]: [..., sizes[-1]] float32."""
   *hidden, last = params['layers']
-  for layer in hidden:
+  x = apply_hidden(hidden, x, activation)
+  return jnp.dot(x, last['kernel']) + _row(last['bias'], x)
+
+
+def apply_hidden(layers: Sequence[Params], x: jax.Array, activation: Activation) -> jax.Array:
+  """What layers make of inputs, each with its norm, if it has one, and its activation."""
+  for layer in layers:
     x = jnp.dot(x, layer['kernel']) + _row(layer['bias'], x)
     x = activation(_normalised(layer, x) if 'norm_scale' in layer else x)
-  return jnp.dot(x, last['kernel']) + _row(last['bias'], x)
+  return x
 
 
 def init_ensemble(key: Key, num: int, sizes: Sequence[int], **shape) -> Params:

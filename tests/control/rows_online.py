@@ -99,7 +99,7 @@ def build_qr_dqn(env):
 
 def build_iqn(env):
   policy = of_returns.greedy_on_implicit_quantiles(
-      env, num_cosines=8, num_quantiles=QUANTILES, epsilon=0.3, **SHAPE
+      env, layer_norm=False, num_cosines=8, num_quantiles=QUANTILES, epsilon=0.3, **SHAPE
   )
   algorithm = iqn.iqn(
       uniform(env, policy), policy, num_levels=8, num_target_levels=8, discount=DISCOUNT, huber_delta=0.1,

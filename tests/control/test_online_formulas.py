@@ -70,18 +70,21 @@ def test_levels_of_each_row_are_its_own():
   np.testing.assert_allclose(loss, [0.9 * 1.5, 0.1 * 1.5], rtol=1e-6)  # too low is dear, too high is not
 
 
-def test_an_implicit_quantile_is_that_of_the_formula():
+@pytest.mark.parametrize('layer_norm', [False, True])
+def test_an_implicit_quantile_is_that_of_the_formula(layer_norm):
   env = probes.seen(discrete=True)
   policy = critics.greedy_on_implicit_quantiles(
-      env, hidden=(5, 4), activation='tanh', num_cosines=3, num_quantiles=6, epsilon=0.0
+      env, hidden=(5, 4), activation='tanh', layer_norm=layer_norm, num_cosines=3, num_quantiles=6,
+      epsilon=0.0,
   )
   params = policy.init(jax.random.key(0))
   seen, levels = jnp.array([[0.3], [-1.0]]), jnp.array([[0.1, 0.5], [0.9, 0.2]])
   found = policy.at(params, seen, levels)
   layers = {name: jax.device_get(x['layers']) for name, x in params.items()}
   dense = lambda name, i, x: x @ layers[name][i]['kernel'] + layers[name][i]['bias']
+  norm = lambda x: (x - x.mean()) / x.std() if layer_norm else x
   for row in range(2):
-    psi = np.tanh(dense('seen', 1, np.tanh(dense('seen', 0, np.asarray(seen[row])))))
+    psi = np.tanh(norm(dense('seen', 1, np.tanh(norm(dense('seen', 0, np.asarray(seen[row])))))))
     for i in range(2):
       waves = np.cos(np.pi * np.asarray(levels[row, i]) * np.arange(3))
       wanted = dense('of_both', 0, psi * np.maximum(dense('level', 0, waves), 0))
@@ -95,7 +98,7 @@ def test_implicit_quantiles_learn_a_distribution_at_levels_that_were_never_drawn
   """Of one state and one return, uniform in 0 to 4, the quantile at τ is 4 τ."""
   env = probes.seen(discrete=True)
   policy = critics.greedy_on_implicit_quantiles(
-      env, hidden=(32,), activation='relu', num_cosines=16, num_quantiles=8, epsilon=0.0
+      env, hidden=(32,), activation='relu', layer_norm=False, num_cosines=16, num_quantiles=8, epsilon=0.0
   )
   params, seen = policy.init(jax.random.key(0)), jnp.ones((64, 1))
   optimizer = optax.adam(1e-2)
@@ -120,7 +123,7 @@ def test_implicit_quantiles_learn_a_distribution_at_levels_that_were_never_drawn
 
 
 def test_what_implicit_quantiles_cannot_be_made_of_is_refused():
-  numbers = dict(activation='relu', num_quantiles=8, epsilon=0.1)
+  numbers = dict(activation='relu', layer_norm=False, num_quantiles=8, epsilon=0.1)
   make = critics.greedy_on_implicit_quantiles
   with pytest.raises(ValueError, match='it needs discrete actions, a layer, a cosine and a quantile'):
     make(probes.seen(discrete=False), hidden=(4,), num_cosines=3, **numbers)

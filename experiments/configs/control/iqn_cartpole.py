@@ -20,6 +20,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'name': 'greedy_on_implicit_quantiles',
       'hidden': (64, 64),
       'activation': 'relu',
+      'layer_norm': True,
       'num_cosines': 64,
       'num_quantiles': 32,
       'epsilon': 0.1,
