@@ -8,8 +8,8 @@ Paper: Gallici et al., 2024, https://arxiv.org/abs/2407.04811
 `algorithm.epsilon`) takes other targets.
 
 Result: after 512,000 steps of the environment the interquartile mean of ten seeds is 500 of 500, the worst
-500 (`python -m rlx.experiments.control_table`); of thirty trial seeds 500. With λ of 0.65, which the
-authors have elsewhere, the worst of the ten ended at 204, and of the thirty at 366.
+500 (`python -m rlx.experiments.control_table`); of thirty trial seeds 500. With λ of 0.65 the worst
+of the ten ended at 204, and of the thirty at 366.
 """
 
 from ml_collections import ConfigDict
