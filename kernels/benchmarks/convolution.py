@@ -1,18 +1,18 @@
 """How long an update of a network of pictures takes in a loop, by implementation of its convolutions.
 
-Run as `python -m rlx.kernels.benchmarks.convolution`. All implementations take turns on the same arrays,
-A B A B, so that what else the machine does falls on all alike. The table gives medians of the CPU time of an
-update, of those in the loop of one program, and the time of XLA's over that of each.
+Run as `python -m rlx.kernels.benchmarks.convolution`. All implementations take turns on the same arrays.
+The table gives medians of the CPU time of an update, of those in the loop of one program, and the time of
+XLA's over that of each.
 """
 
 import argparse
 import functools
-import statistics
 import time
 
 import jax
 import jax.numpy as jnp
 
+from rlx.kernels.benchmarks import turns
 from rlx.kernels.convolution import convolution
 
 # Pictures, rows of an update, and (kernel, channels, stride) of each layer.
@@ -47,19 +47,6 @@ def updates(kernels, pictures, *, layers, implementation):
   return jax.lax.scan(update, kernels, pictures)[0]
 
 
-def seconds(programs, inputs, rounds):
-  """Name -> median CPU-seconds of an update, all taking turns."""
-  times = {name: [] for name in programs}
-  for program in programs.values():
-    jax.block_until_ready(program(*inputs))
-  for _ in range(rounds):
-    for name, program in programs.items():
-      start = time.process_time()
-      jax.block_until_ready(program(*inputs))
-      times[name].append((time.process_time() - start) / UPDATES)
-  return {name: statistics.median(x) for name, x in times.items()}
-
-
 def main():
   parser = argparse.ArgumentParser(description='Times updates of networks of pictures.')
   parser.add_argument('--rounds', type=int, default=5)
@@ -72,9 +59,10 @@ def main():
         way: jax.jit(functools.partial(updates, layers=layers, implementation=way))
         for way in ('xla', 'patches')
     }
-    medians = seconds(programs, (kernels_of(shape, layers), pictures), args.rounds)
+    inputs = kernels_of(shape, layers), pictures
+    medians = turns.seconds(programs, inputs, args.rounds, clock=time.process_time)
     for way, median in medians.items():
-      print(f'{name:22} {way:14} {1e3 * median:8.1f} {medians["xla"] / median:9.2f}', flush=True)
+      print(f'{name:22} {way:14} {1e3 * median / UPDATES:8.1f} {medians["xla"] / median:9.2f}', flush=True)
 
 
 if __name__ == '__main__':

@@ -9,12 +9,11 @@ the given share of the cache, the shortest half as much.
 import argparse
 import functools
 import itertools
-import statistics
-import time
 
 import jax
 import jax.numpy as jnp
 
+from rlx.kernels.benchmarks import turns
 from rlx.kernels.decode_attention import decode_attention
 
 EVERYTHING = 2**30
@@ -30,19 +29,6 @@ def arrays(args, slots, columns, share):
   longest = max(int(share * columns), 1)
   lengths = jnp.linspace(max(longest // 2, 1), longest, slots).astype(jnp.int32)
   return *vectors, lengths[:, None] - 1
-
-
-def seconds(steps, inputs, rounds):
-  """Name -> median seconds of a step, all taking turns."""
-  times = {name: [] for name in steps}
-  for step in steps.values():
-    jax.block_until_ready(step(*inputs))
-  for _ in range(rounds):
-    for name, step in steps.items():
-      start = time.perf_counter()
-      jax.block_until_ready(step(*inputs))
-      times[name].append(time.perf_counter() - start)
-  return {name: statistics.median(x) for name, x in times.items()}
 
 
 def main():
@@ -68,7 +54,7 @@ def main():
   for slots, columns, share in itertools.product(args.slots, args.columns, args.shares):
     inputs = arrays(args, slots, columns, share)
     live = int(jnp.sum(inputs[3] + 1)) * args.kv_heads * args.head_size * 2 * inputs[1].dtype.itemsize
-    medians = seconds(steps, inputs, args.rounds)
+    medians = turns.seconds(steps, inputs, args.rounds)
     for name, median in medians.items():
       ratio = f'{medians["reference"] / median:.2f}' if 'reference' in medians else '-'
       numbers = f'{1e3 * median:8.3f} {ratio:>15} {live / median / 1e9:10.2f}'

@@ -4,13 +4,12 @@ python -m rlx.kernels.benchmarks.sampler
 """
 
 import argparse
-import time
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from rlx.kernels import sampler, sampler_reference
+from rlx.kernels.benchmarks import turns
 
 K, P = 50, 0.9
 
@@ -34,25 +33,14 @@ def pairs(key: jax.Array, logits: jax.Array) -> dict[str, tuple]:
   return {name: tuple(map(jax.jit, both)) for name, both in programs.items()}
 
 
-def interleaved(programs: tuple, logits: jax.Array, rounds: int) -> list[float]:
-  """Median seconds a call of each program; a call that compiles comes first and does not count."""
-  seconds = [[] for _ in programs]
-  for index in range(rounds + 1):
-    for times, program in zip(seconds, programs, strict=True):
-      start = time.perf_counter()
-      jax.block_until_ready(program(logits))
-      if index:
-        times.append(time.perf_counter() - start)
-  return [float(np.median(times)) for times in seconds]
-
-
 def main() -> None:
   arguments = _parser().parse_args()
   for vocab_size in arguments.vocab_sizes:
     key, logits_key = jax.random.split(jax.random.key(0))
     logits = 3 * jax.random.normal(logits_key, (arguments.rows, vocab_size), jnp.float32)
     for name, programs in pairs(key, logits).items():
-      first, second = interleaved(programs, logits, arguments.rounds)
+      both = dict(zip(('old', 'new'), programs, strict=True))
+      first, second = turns.seconds(both, (logits,), arguments.rounds).values()
       print(
           f'V {vocab_size:>7}  {name:<21} {1e3 * first:9.3f} ms {1e3 * second:9.3f} ms  '
           f'new / old {second / first:.2f}',
