@@ -7,8 +7,8 @@ Paper: Mnih et al., 2016, https://arxiv.org/abs/1602.01783
 Result: after 256,000 steps of the environment the interquartile mean of ten seeds is 500 of 500, the worst
 170 (`python -m rlx.experiments.control_table`). Of thirty trial seeds two end below 300; with 16 environments
 of eight steps and an entropy bonus of 0.01 three of ten did. With a rate that falls to 0 three of fifty seeds
-ended below 400 (the worst at 133), and with rows of eight steps, twice the environments, an entropy bonus or
-λ of 0.95 besides two to four of twenty each: A2C forgets now and then, whichever of these it has.
+ended below 400 (worst 133), and with rows of eight steps, twice the environments, an entropy bonus or λ of
+0.95 besides two to four of twenty each: A2C forgets now and then, whichever of these it has.
 """
 
 from ml_collections import ConfigDict
