@@ -1,8 +1,8 @@
 """Convolutions of pictures without padding, also where XLA's own are slow: in the loops of a CPU's program.
 
 In a loop, as a train step is one, the gradient of a layer takes XLA several times as long as outside of one
-(jaxlib 0.10.2). `patches` lays what a kernel sees side by side, by slices, and multiplies once; an update then
-takes a tenth of the time and less (`benchmarks/convolution.py`). It takes kernel² / stride² times the
+(jaxlib 0.10.2). `patches` lays what a kernel sees side by side, by slices, and multiplies once; an update
+then takes a tenth of the time and less (`benchmarks/convolution.py`). It needs kernel² / stride² times the
 picture's memory, so that devices with convolutions of their own keep those.
 """
 
