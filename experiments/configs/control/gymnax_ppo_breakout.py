@@ -14,7 +14,10 @@ numbers (0.01, a million steps) at 6, in rlx and in rejax alike. A search throug
 ways past 7.
 
 With the other games, as many steps and seeds (none of these numbers were chosen for them): Asterix 4.9 (worst
-4.1), SpaceInvaders 156 (worst 152). With `convolution` it was run by `:smoke` alone.
+4.1), SpaceInvaders 156 (worst 152).
+
+With `:convolution` five seeds of Breakout return 58 (worst 36.5, best 73) after as many steps, 44 minutes on
+two cores that other work shared.
 """
 
 from ml_collections import ConfigDict

@@ -4,8 +4,9 @@ Paper: Dabney et al., 2018, https://arxiv.org/abs/1806.06923
 
     rlx --config=control/iqn_cartpole --workdir=runs/iqn_cartpole
 
-Result: one seed alone was run: after 100,000 steps of the environment it returns 471 of 500, after 50,000
-468.
+Result: after 100,000 steps of the environment the interquartile mean of five seeds is 500 of 500, the worst
+323 (`python -m rlx.experiments.control_table control/iqn_cartpole --seeds 5`). It has layer norm, as QR-DQN's
+has; without it ten seeds came to 392, the worst to 274.
 """
 
 from ml_collections import ConfigDict
