@@ -1,10 +1,12 @@
-"""Convolutions of pictures without padding, also where XLA's own are slow: in the loops of a CPU's program.
+"""Convolutions of pictures without padding, whose gradients are fast in the loops of a CPU's program, too.
 
-In a loop, as a train step is one, the gradient of a layer takes XLA several times as long as outside of one
-(jaxlib 0.10.2). `patches` lays what a kernel sees side by side, by slices, and multiplies once; an update
-then takes a tenth of the time and less (`benchmarks/convolution.py`). It needs kernel² / stride² times the
-picture's memory, so that devices with convolutions of their own keep those.
+In a loop, as a train step is one, XLA takes many times as long on a CPU for the gradient of a kernel as for
+the rest (jaxlib 0.10.2; `benchmarks/convolution.py`). `patches` lays what the kernel sees side by side, by
+slices, and multiplies once. That needs kernel² / stride² times the picture's memory, in the backward pass
+alone; devices with convolutions of their own keep those.
 """
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -21,27 +23,45 @@ def convolution(x: jax.Array, kernel: jax.Array, *, stride: int, implementation:
     x: [N, H, W, C].
     kernel: [K, K, C, D], K at most H and W.
     stride: s.
-    implementation: 'patches', 'xla', or 'auto': the first on CPUs, the second elsewhere.
+    implementation: 'xla', 'patches' (XLA's with another gradient, which has no forward mode), or 'auto': the
+      second on CPUs, the first elsewhere.
   Returns:
     [N, (H - K) // s + 1, (W - K) // s + 1, D].
   Raises:
     ValueError: there is no such implementation.
   """
-  platform = switch.device().platform
-  elsewhere = '' if platform == 'cpu' else f'this is {platform}, which has convolutions'
-  # By name either runs anywhere; what it is not made for is no reason that it cannot.
-  reasons = {'patches': lambda: elsewhere if implementation == 'auto' else '', 'xla': lambda: ''}
-  if switch.choose('convolution', implementation, reasons) == 'patches':
-    return _patches(x, kernel, stride)
+  order = ('patches', 'xla') if switch.device().platform == 'cpu' else ('xla', 'patches')
+  name = switch.choose('convolution', implementation, dict.fromkeys(order, lambda: ''))
+  return {'xla': _convolved, 'patches': _with_patches}[name](x, kernel, stride)
+
+
+def _convolved(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
   return jax.lax.conv_general_dilated(
       x, kernel, (stride, stride), 'VALID', dimension_numbers=('NHWC', 'HWIO', 'NHWC')
   )
 
 
-def _patches(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
-  size = kernel.shape[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _with_patches(x, kernel, stride):
+  return _convolved(x, kernel, stride)
+
+
+def _forward(x, kernel, stride):
+  return _convolved(x, kernel, stride), (x, kernel)
+
+
+def _backward(stride, kept, slope):
+  x, kernel = kept
+  of_pictures = jax.linear_transpose(lambda x: _convolved(x, kernel, stride), x)
+  of_kernel = jnp.einsum('nijk,nijd->kd', _patches(x, kernel.shape[0], stride), slope)
+  return *of_pictures(slope), of_kernel.reshape(kernel.shape)
+
+
+_with_patches.defvjp(_forward, _backward)
+
+
+def _patches(x: jax.Array, size: int, stride: int) -> jax.Array:
+  """[N, I, J, K² C], what a kernel sees at each place, in the order of its own numbers."""
   within = lambda first, length: slice(first, length - size + first + 1, stride)
-  seen = [
-      x[:, within(i, x.shape[1]), within(j, x.shape[2])] for i in range(size) for j in range(size)
-  ]
-  return jnp.concatenate(seen, axis=-1) @ kernel.reshape(-1, kernel.shape[-1])
+  seen = [x[:, within(i, x.shape[1]), within(j, x.shape[2])] for i in range(size) for j in range(size)]
+  return jnp.concatenate(seen, axis=-1)

@@ -172,18 +172,18 @@ def greedy_on_implicit_quantiles(
         f'num_quantiles={num_quantiles}: it needs discrete actions, a layer, a cosine and a quantile'
     )
   between, width = mlp.activation(activation), hidden[-1]
-  shape = {'scale': math.sqrt(2), 'final_scale': 1.0, 'layer_norm': False}
+  shape = {'scale': math.sqrt(2), 'final_scale': 1.0}
 
   def init(key: Key):
     keys = jax.random.split(key, 3)
     sizes = math.prod(env.observation_shape), *hidden
-    seen = mlp.init(keys[0], sizes, **{**shape, 'layer_norm': layer_norm})
+    seen = mlp.init(keys[0], sizes, **shape, layer_norm=layer_norm)
     if layer_norm:
       seen['layers'][-1] |= mlp.init_norm(width)  # which is a hidden one of the whole
     return {
         'seen': seen,
-        'level': mlp.init(keys[1], (num_cosines, width), **shape),
-        'of_both': mlp.init(keys[2], (width, num), **shape),
+        'level': mlp.init(keys[1], (num_cosines, width), **shape, layer_norm=False),
+        'of_both': mlp.init(keys[2], (width, num), **shape, layer_norm=False),
     }
 
   def at(params, observations, levels):
