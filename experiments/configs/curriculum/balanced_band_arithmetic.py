@@ -4,10 +4,11 @@
 
 Paper: https://arxiv.org/abs/2504.03380
 
-Result: it does not show. Mean of the last 10 eval/held_out/accuracy after 409,600 rollouts at most, median of
-5 seeds (worst): 0.4983 (0.383), 'GRPO on all rows' 0.6477 (0.5443), 'the whole band' 0.2963 (0.156). Claimed,
-and got (95 % interval over seeds): above 'GRPO on all rows', got -0.1316 (-0.1583 to -0.07677), the reverse
-holds. 808 CPU-s on 2 cores of a CPU; `rlx reproduce curriculum/balanced_band_arithmetic`.
+Rows that are thrown away have been sampled: at as many rollouts GRPO that learns from all of them is ahead.
+At as many rows to learn from the band is. Both were seen on five other seeds (0.498 beside 0.648 and 0.296)
+before the second was claimed.
+
+Result: not run yet.
 """
 
 from ml_collections import ConfigDict
@@ -22,6 +23,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = arithmetic.get_config(arg, steps=600)
   mopps_arithmetic.make_uneven(config)
   config.population.size = 3
+  config.seed = 200  # the first ones had been looked at
   rows = config.rollout.batch_size
   config.rollout = {
       'name': 'rounds.within_band',
@@ -37,14 +39,16 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """GRPO on as many rows as the rounds may take; a band of everything lets the first rows in."""
+  """GRPO on as many rows as the rounds may take; a band of everything lets the first rows in, as many
+  as the run learns from."""
   every_row = {'name': 'prompts.completions', 'batch_size': 4 * 256, 'group_size': 8, 'num_slots': 0}
   return Claim(
       paper='S246',
-      says='groups of the middle band reach more than all groups, at equal rollouts',
+      says='groups of the middle band reach more than all groups, at equal rollouts and at as many rows to '
+      'learn from',
       argument='small',
       reading=mean('eval/held_out/accuracy', last=10),
-      asserts=(above('GRPO on all rows'),),
+      asserts=(above('GRPO on all rows'), above('the whole band')),
       cost=4 * 256,
       budget_name='rollouts at most',
       baseline=Arm('GRPO on all rows', {'rollout': every_row}, cost=4 * 256),
