@@ -1,17 +1,15 @@
-"""DRIVE on codes of uneven difficulty: 8 samples of everything, then 64 of the problems that stay hardest.
+"""DRIVE on codes of uneven difficulty: 8 samples of everything, then 64 of problems that stay hard.
 
     rlx --config=curriculum/drive_codebook --workdir=runs/drive
 
 Paper: https://arxiv.org/abs/2511.06307. Which problems are hard is what the first stage saw of them.
 
-Result: it does not show. Final eval/held_out/accuracy after 680 train steps, median of 10 seeds (worst):
-0.6533 (0.02333), 'any problems' 0.83 (0.8033). Claimed, and got (95 % interval over seeds): above 'any
-problems', got -0.1583 (-0.4406 to -0.08778), the reverse holds; final eval/hard/passed: above 'any problems',
-got -0.002775 (-0.1856 to 0.1261), the run fails it. 474 CPU-s on 1 cores of a CPU;
-`rlx reproduce curriculum/drive_codebook`.
+Result: not run yet.
 
-Batches of the four hardest problems alone forget the others: eight of ten seeds end below the 0.77 that SFT
-left, two of them below 0.15, where any problems end at 0.80 to 0.86.
+Problems are drawn by how often they failed. With batches of the four that failed most the others are
+forgotten: eight of ten seeds ended below the 0.77 that SFT left, two of them below 0.15, where any problems
+end at 0.80 to 0.86. One of four problems drawn from all was tried on five trial seeds: 0.79 (hard ones 0.54),
+by failures alone 0.81 (0.58), any problems 0.83 (0.44).
 
 On sums, where easy problems teach what the hard ones need, it did not show: 0.161 (0.1047) beside
 0.153 (0.123) with any problems, median and worst of five seeds.
@@ -39,6 +37,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.takes = ('statistics',)  # of the first stage
   config.rollout.num_prompts = max(config.rollout.batch_size // 64, 1)
   config.rollout.scores = {'name': 'controllers.prompts.hard_focus', 'unseen': 0.0}
+  config.rollout.draw = {'name': 'controllers.prompts.without_replacement'}
   return config
 
 
