@@ -9,7 +9,10 @@ The codes (`envs/codebook.py`) teach nothing about each other, and after SFT eac
 fifteen. Of eight samples often none is right, and after some 200 steps nothing more is learnt with them.
 Three trial seeds came to 0.69, 0.56 and 0.71 with 64 samples, to 0.59, 0.34 and 0.59 with eight.
 
-Result: not run yet.
+Result: it shows. Final eval/held_out/accuracy after 900 train steps, median of 5 seeds (worst): 0.7267
+(0.51), 'eight samples each' 0.7033 (0.3467). Claimed, and got (95 % interval over seeds): above 'eight
+samples each', got 0.1089 (0.03111 to 0.1889). 540 CPU-s on 2 cores of a CPU;
+`rlx reproduce curriculum/brorl_codebook`.
 
 On sums, where easy problems teach what the hard ones need and breadth is what teaches, it did not show: 0.075
 (0.06467) with 128 samples beside 0.3603 (0.2387) with eight where difficulty was uneven, 0.122 (0.0843)
