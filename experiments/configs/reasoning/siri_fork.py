@@ -5,7 +5,8 @@
 Paper: https://arxiv.org/abs/2509.25176. GRPO with DAPO's wide upper clip and no KL, as there; only the limit
 is new. In the fork task one digit is asked for, and SFT teaches to say up to ten letters behind it. With
 either limit answers have 2 tokens (3 in one seed of five) at the 90th step and in the end: GRPO alone leaves
-the limit nothing to shorten here.
+the limit nothing to shorten here. Where each token weighs the same
+(`reductions.token_mean`) three trial seeds under the limit that swings ended at 2 tokens as well.
 
 Result: it shows in part. Mean of the last 10 eval/held_out/accuracy after 320 train steps, median of 5 seeds
 (worst): 1 (1), 'constant limit' 1 (1). Claimed, and got (95 % interval over seeds): above 'constant limit' by

@@ -9,7 +9,8 @@ of the NDCG of the pages in the order in which they were found; the page that is
 
 In a trial of one seed imitation ended at 44 % right answers, 2.5 searches and an NDCG of 0.59. At three times
 this learning rate GRPO fell to 14 % at first, and was at 27 % after 80 steps, with an NDCG of 0.80; so the
-rate was lowered, which was not tried.
+rate was lowered, which was not tried. With five turns in the place of seven the answer alone learns to search
+once, too: 0.467 beside 0.467, means of three trial seeds.
 
 Paper: https://arxiv.org/abs/2505.22019. There a vision-language model searches documents by words of its own,
 crops are boxes, and a judge says whether the answer is right; the reward for its format is left out.
