@@ -31,12 +31,11 @@ KNOWN = {'num_keys': 32, 'num_levels': 1, 'used': (0,)}
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
-  config = knapsack_codebook.get_config(arg)
+  config = knapsack_codebook.codes(arg)
   smoke = parse_arg(arg, smoke=False).smoke
   config.task.update(KNOWN)
   config.sft.task.update(KNOWN, right_shares=(0.05,))  # and a guess is right in one case of 64
   del config.evals.hard
-  config.rollout.allocate = knapsack_codebook.UNIFORM['rollout.allocate']
   if not smoke:
     config.steps, config.optimizer.decay_steps = STEPS, STEPS - 20
     config.rollout.batch_size = ROWS

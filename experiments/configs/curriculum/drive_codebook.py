@@ -26,8 +26,7 @@ from rlx.experiments.configs.curriculum import knapsack_codebook
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
-  config = knapsack_codebook.get_config(arg)
-  config.rollout.allocate = knapsack_codebook.UNIFORM['rollout.allocate']
+  config = knapsack_codebook.codes(arg)
   half = config.steps // 2 // config.log.steps_per_dispatch * config.log.steps_per_dispatch
   same = ('stop', 'task', 'decoding', 'reward', 'algorithm', 'updates', 'optimizer', 'trained', 'slow')
   config.broad = {

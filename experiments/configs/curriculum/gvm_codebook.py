@@ -22,7 +22,7 @@ from rlx.experiments.configs.curriculum import knapsack_codebook
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
-  config = knapsack_codebook.get_config(arg)
+  config = knapsack_codebook.codes(arg)
   config.rollout.allocate = {
       'name': 'controllers.allocation.gvm',
       'low': 2,

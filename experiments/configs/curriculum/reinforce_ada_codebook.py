@@ -29,7 +29,7 @@ from rlx.experiments.configs.curriculum import knapsack_codebook
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
-  config = knapsack_codebook.get_config(arg)
+  config = knapsack_codebook.codes(arg)
   rows = config.rollout.batch_size // 2  # what is trained on; up to twice as many are sampled
   del config.rollout
   config.rollout = {
@@ -49,9 +49,8 @@ def get_config(arg: str = '') -> ConfigDict:
 def claim() -> Claim:
   """The same estimator on as many rows of a single round, of which as many are kept; and GRPO on all of them,
   eight of each problem."""
-  fixed = knapsack_codebook.get_config()
+  fixed = knapsack_codebook.codes('')
   rollout, rows = fixed.rollout.to_dict(), fixed.rollout.batch_size
-  rollout['allocate'] = knapsack_codebook.UNIFORM['rollout.allocate']
   hard = final('eval/hard/passed')
   return Claim(
       paper='S222',

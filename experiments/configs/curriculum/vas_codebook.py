@@ -23,8 +23,7 @@ from rlx.experiments.configs.curriculum import knapsack_codebook
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
-  config = knapsack_codebook.get_config(arg)
-  config.rollout.allocate = knapsack_codebook.UNIFORM['rollout.allocate']
+  config = knapsack_codebook.codes(arg)
   config.rollout.scores = {
       'name': 'controllers.prompts.by_variance_and_entropy',
       'variance_coef': 1.0,
