@@ -5,7 +5,10 @@
 Paper: https://arxiv.org/abs/2509.25849. The codes (`envs/codebook.py`) teach nothing about each other: SFT
 leaves three quarters of them all but known, and a quarter right in one answer of thirty.
 
-Result: not run yet.
+Result: it shows. Final eval/held_out/accuracy after 900 train steps, median of 10 seeds (worst): 0.885
+(0.8467), 'eight each' 0.8667 (0.85). Claimed, and got (95 % interval over seeds): above 'eight each', got
+0.03056 (0.009447 to 0.03889); final eval/hard/passed: above 'eight each', got 0.1539 (0.08889 to 0.2244).
+1128 CPU-s on 2 cores of a CPU; `rlx reproduce curriculum/knapsack_codebook`.
 
 After 300 steps, on ten other seeds, it was 0.009 above eight each (-0.005 to 0.022) of all problems, and
 0.073 of the hard ones; on five trial seeds 0.022 and 0.083 after 500.
