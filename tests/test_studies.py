@@ -1,5 +1,6 @@
 """Studies: their tasks are right, and each runs from its command line to a page."""
 
+from collections import Counter
 import dataclasses
 
 import jax
@@ -196,6 +197,26 @@ def test_solutions_are_compared_with_where_each_seed_began(tmp_path):
   assert '| SFT | 30.0 (20.0 to 40.0) | +0.0 (+0.0 to +0.0) | | |' in page
   assert '| Step-DPO | 30.0 (30.0 to 50.0) | +10.0 (-10.0 to +20.0) | 60.0 (50.0 to 70.0) | +0.6 |' in page
   assert 'the first wrong step of 60.0 (50.0 to 70.0) %' in ' '.join(page.split())
+
+
+def test_the_page_of_preferences_has_each_seed_and_what_it_gained(tmp_path):
+  metrics = ('nll', 'accuracy', 'shorter', 'margin', 'reward', 'kl', 'tokens')
+  rows = lambda *values: [dict.fromkeys((f'eval/held_out/{name}' for name in metrics), x) for x in values]
+  steps = dict(harmless.STEPS)
+  found = {'pretrained': rows(7.0, 4.0), 'student': rows(7.0, 5.0)}
+  planned = harmless.planned(tmp_path, dict.fromkeys(('texts', 'texts_held_out', 'train', 'held_out'), 'x'),
+                             9, steps, 3)
+  for name in planned.keys() - found.keys():
+    found[name] = rows(0.5, 0.6 + 0.1 * int(name[-1]))
+  found |= {f'gkd_{seed}': rows(5.0, 0.5) for seed in range(3)}
+  counts = Counter({'all': 9, 'train': 5, 'held out': 3, 'too long': 1})
+  harmless.write(tmp_path / 'page', found, counts, 0.62, 'not asked', steps)
+  page = (tmp_path / 'page.md').read_text()
+  assert '| pretrained, once | nats a token | 7.00 | 4.00 | 4.00 | 4.00 |' in page
+  assert '| DPO | implicit accuracy | 0.500 | 0.700 | 0.600 | 0.800 |' in page
+  assert '| GRPO, in one run, reward | +0.200 (+0.100 to +0.300) |' in page
+  assert '| GKD beside as much SFT, nats a token | -0.200 (-0.300 to -0.100) |' in page
+  assert '1 too long (characters at most' in page and 'Medians of 3 seeds' in page
 
 
 def test_a_run_of_stages_is_looked_at_from_the_end_of_the_last_but_one():

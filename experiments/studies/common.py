@@ -222,9 +222,14 @@ def spread(values: np.ndarray) -> str:
 
 def gain(differences: np.ndarray) -> str:
   """What accuracy differs by, [seeds] shares: mean and 95 % interval, `+1.2 (+0.3 to +2.0)`, in points."""
-  values = 100 * np.asarray(differences)
+  return interval(100 * np.asarray(differences), digits=1)
+
+
+def interval(differences: np.ndarray, digits: int = 3) -> str:
+  """Mean over seeds and its 95 % interval, of [seeds]: `+0.012 (+0.003 to +0.020)`."""
+  values = np.asarray(differences)
   low, high = aggregates.bootstrap_interval(values[:, None], lambda x: x.mean((-2, -1)))
-  return f'{values.mean():+.1f} ({low:+.1f} to {high:+.1f})'
+  return f'{values.mean():+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})'
 
 
 def draw(path: Path, curves: Mapping[str, Curve], name: str, *, title: str, label: str) -> None:

@@ -1,4 +1,4 @@
-"""Comparisons of people: a small decoder from nothing, reward models, DPO, KTO, ORPO, PPO, and GKD; one page.
+"""Comparisons of people: a small decoder from nothing, reward models, DPO, KTO, ORPO, PPO, GKD; five seeds.
 
     python -m rlx.experiments.studies.harmless --pairs=harmless_base_test.jsonl.gz --folder=runs/harmless
 
@@ -7,10 +7,10 @@ The file holds rows `chosen, rejected`, dialogues that differ in their last answ
 what has a longer answer or question than the decoder reads is left out. A fifth of the prompts is held out.
 
 The decoder is made by `rlx init-model` and pretrained on the training texts. It is also the teacher of a
-smaller one, which goes on by GKD or by as much SFT more. Every run is stopped behind its
-first checkpoint and started again. What is done stays done: the same command goes on where it stopped. With
-`--torch_python`, an interpreter with torch and transformers, what was exported is loaded there, and its
-numbers are compared.
+smaller one, which goes on by GKD or by as much SFT more. All seeds begin from these two. Every run is stopped
+behind its first checkpoint and started again. What is done stays done: the same command goes on where it
+stopped. With `--torch_python`, an interpreter with torch and transformers, what was exported is loaded there,
+and its numbers are compared.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from rlx.experiments.studies import common
 
 ANSWER, QUESTION = '\n\nAssistant:', '\n\nHuman:'
 LONGEST = {'prompt': 300, 'answer': 400}  # characters
-SEEDS = 3  # of reward models
+SEEDS = 5
 SIZES = dict(vocab_size=768, layers=2, width=96, heads=4, kv_heads=2, mlp_size=256, context_length=384)
 SMALLER = {**SIZES, 'layers': 1, 'width': 48, 'heads': 2, 'mlp_size': 128}
 STEPS = {
@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> None:
       init_model(
           [files['texts']], directory, family='llama', chat_template='none', seed=0, dtype='float32', **sizes
       )
-  runs = planned(folder, files, counts['held out'], steps)
+  runs = planned(folder, files, counts['held out'], steps, arguments.seeds)
   for name, run in runs.items():
     run.make(folder / name, stopped_once=True)
     print(f'{time.monotonic() - began:5.0f} s  {name}', flush=True)
@@ -64,42 +64,55 @@ def main(argv: list[str] | None = None) -> None:
   write(Path(arguments.output), found, counts, words, loaded, steps)
 
 
-def planned(folder: Path, files: Mapping, num_pairs: int, steps: Mapping) -> dict[str, common.Command]:
+def planned(
+    folder: Path, files: Mapping, num_pairs: int, steps: Mapping, num_seeds: int
+) -> dict[str, common.Command]:
   """What is run, in this order: who begins from another's model comes behind it."""
   packed = {'score.packed_columns': SIZES['context_length']}
   rows = {'rollout.batch_size': 32, **packed}
-  start, student = folder / 'pretrained' / 'model', folder / 'student' / 'model'
   texts = {'train': files['texts'], 'held_out': files['texts_held_out']}
-  data = {'model': start, 'train': files['train'], 'held_out': files['held_out']}
-  read, judged = {'evals.held_out.problems': 64, **packed}, {'evals.held_out.pairs': num_pairs, **rows}
-  sft = lambda model, num, rate: _run('llm/sft', {'model': model, **texts}, num, rate, {**read, **rows})
-  runs = {'pretrained': sft(folder / 'base', steps['pretrained'], 2e-3)}
-  for seed in range(SEEDS):
-    runs[f'reward_{seed}'] = _run(
-        'preferences/reward', data, steps['reward'], 3e-4, {**judged, 'seed': seed}
-    )
-  for method in _OFFLINE:
-    runs[method] = _run(f'preferences/{method}', data, steps[method], 1e-4, judged)
-  runs['ppo'] = _run(
-      'preferences/rlhf', {**data, 'judge': folder / 'reward_0' / 'judge' / 'model'}, steps['ppo'], 1e-4,
-      {**rows, 'decoding.max_tokens': 48},
+  read = {'evals.held_out.problems': 64, **packed}
+  sft = lambda model, num, rate, seed=0: _run(
+      'llm/sft', {'model': model, **texts}, num, rate, {**read, **rows, 'seed': seed}
   )
+  runs = {
+      'pretrained': sft(folder / 'base', steps['pretrained'], 2e-3),
+      'student': sft(folder / 'smaller', steps['student'], 2e-3),
+  }
+  start, student = folder / 'pretrained' / 'model', folder / 'student' / 'model'
+  data = {'model': start, 'train': files['train'], 'held_out': files['held_out']}
+  taught = {'model': student, 'teacher': start, **texts}
+  for seed in range(num_seeds):
+    judged = {'evals.held_out.pairs': num_pairs, **rows, 'seed': seed}
+    runs[f'reward_{seed}'] = _run('preferences/reward', data, steps['reward'], 3e-4, judged)
+    for method in _OFFLINE:
+      runs[f'{method}_{seed}'] = _run(f'preferences/{method}', data, steps[method], 1e-4, judged)
+    runs[f'ppo_{seed}'] = _run(
+        'preferences/rlhf', {**data, 'judge': folder / f'reward_{seed}' / 'judge' / 'model'}, steps['ppo'],
+        1e-4, {**rows, 'decoding.max_tokens': 48, 'seed': seed},
+    )
+    runs |= _in_one_run(data, rows, packed, steps, seed)
+    runs[f'sft_{seed}'] = sft(student, steps['gkd'], 5e-4, seed)
+    runs[f'gkd_{seed}'] = _run(
+        'preferences/gkd', taught, steps['gkd'], 5e-4, {**read, 'seed': seed}
+    )
+  return runs
+
+
+def _in_one_run(data: Mapping, rows: Mapping, packed: Mapping, steps: Mapping, seed: int) -> dict:
+  """SFT, a reward model and what learns from it, as stages."""
   stages = {
       'sft.steps': steps['sft'], 'sft.optimizer.learning_rate': 3e-4,
       'rewarding.steps': steps['reward'], 'rewarding.optimizer.learning_rate': 3e-4,
   }
-  for method in _STAGED:
-    drawn = 'rollout.rollout.batch_size' if method == 'online_dpo' else 'rollout.batch_size'
-    runs[f'staged_{method}'] = _run(
-        'preferences/rlhf', {**data, 'method': method}, steps['ppo'], 1e-4,
-        {drawn: rows['rollout.batch_size'], **packed, **stages, 'decoding.max_tokens': 48},
-    )
-  runs['student'] = sft(folder / 'smaller', steps['student'], 2e-3)
-  runs['student_sft'] = sft(student, steps['gkd'], 5e-4)
-  runs['student_gkd'] = _run(
-      'preferences/gkd', {'model': student, 'teacher': start, **texts}, steps['gkd'], 5e-4, read
-  )
-  return runs
+  drawn = lambda method: 'rollout.rollout.batch_size' if method == 'online_dpo' else 'rollout.batch_size'
+  return {
+      f'staged_{method}_{seed}': _run(
+          'preferences/rlhf', {**data, 'method': method}, steps['ppo'], 1e-4,
+          {drawn(method): rows['rollout.batch_size'], **packed, **stages, 'decoding.max_tokens': 48,
+           'seed': seed},
+      ) for method in _STAGED
+  }
 
 
 def _run(config: str, argument: Mapping, steps: int, rate: float, changes: Mapping) -> common.Command:
@@ -199,48 +212,73 @@ def last_stage(rows: list[dict]) -> list[dict]:
   return rows[max(first - 1, 0):]
 
 
-def write(output: Path, found, counts: Counter, words: float, loaded: str, steps: Mapping) -> None:
-  """The page."""
-  last = lambda name, metric: found[name][-1][f'eval/held_out/{metric}']
-  first = lambda name, metric: found[name][0][f'eval/held_out/{metric}']
-  judges = [last(f'reward_{seed}', 'accuracy') for seed in range(SEEDS)]
+def write(output: Path, found: Mapping, counts: Counter, words: float, loaded: str, steps: Mapping) -> None:
+  """The page.
+
+  Args:
+    output: its name, without the ending.
+    found: rows of evaluations by run, `RUN_SEED`, and `pretrained` and `student`, which all seeds share.
+    counts: of `prepare`.
+    words: of `bag_of_words`.
+    loaded: of `transformers_says`.
+    steps: of training, by run.
+  """
+  num_seeds = sum(name.startswith('reward_') for name in found)
+
+  def ends(run, metric):  # the first and the last, [2, seeds]
+    rows = [found[run]] if run in found else [found[f'{run}_{seed}'] for seed in range(num_seeds)]
+    return np.array([[row[at][f'eval/held_out/{metric}'] for row in rows] for at in (0, -1)])
+
+  def line(label, run, what, metric, told):
+    first, last = ends(run, metric)
+    cells = (np.median(first), np.median(last), last.min(), last.max())
+    return f'| {label} | {what} | ' + ' | '.join(map(told.format, cells)) + ' |'
+
+  changes = {name: ends(*read)[1] - ends(*read)[0] for name, read in _CHANGES.items()}
+  changes['GKD beside as much SFT, nats a token'] = ends('gkd', 'nll')[1] - ends('sft', 'nll')[1]
   left_out = ', '.join(f'{counts[why]} {why}' for why in sorted(counts) if why not in _KEPT)
-  percent = lambda x: f'{100 * x:.1f} %'
-  lines = [
-      f'| pretrained | nats a token | {first("pretrained", "nll"):.2f} | {last("pretrained", "nll"):.2f} |',
-      *(f'| reward model, seed {seed} | accuracy | {percent(first(f"reward_{seed}", "accuracy"))} | '
-        f'{percent(x)} |' for seed, x in enumerate(judges)),
-      *(f'| {name.upper()} | implicit accuracy | {percent(first(name, "accuracy"))} | '
-        f'{percent(last(name, "accuracy"))} |' for name in _OFFLINE),
-      *(f'| {name.upper()} | margin, nats | {first(name, "margin"):.2f} | {last(name, "margin"):.2f} |'
-        for name in _OFFLINE),
-      f'| PPO | reward | {first("ppo", "reward"):.3f} | {last("ppo", "reward"):.3f} |',
-      f'| PPO | KL, nats an answer | {first("ppo", "kl"):.2f} | {last("ppo", "kl"):.2f} |',
-      f'| PPO | tokens an answer | {first("ppo", "tokens"):.1f} | {last("ppo", "tokens"):.1f} |',
-      *(f'| {label}, in one run | {what} | {first(f"staged_{name}", metric):.3f} | '
-        f'{last(f"staged_{name}", metric):.3f} |' for name, label in _STAGED.items()
-        for what, metric in (('reward', 'reward'), ('KL, nats an answer', 'kl'))),
-      *(f'| {label} | nats a token | {first(name, "nll"):.2f} | {last(name, "nll"):.2f} |'
-        for name, label in _STUDENTS.items()),
-  ]
   page = PAGE.format(
       all=counts['all'], train=counts['train'], held_out=counts['held out'], left_out=left_out,
-      shorter=percent(last('reward_0', 'shorter')), words=percent(words), loaded=loaded, **LONGEST,
-      steps=', '.join(f'{name} {num}' for name, num in steps.items()),
+      shorter=f'{100 * ends("reward", "shorter")[1].mean():.1f} %', words=f'{100 * words:.1f} %',
+      loaded=loaded, seeds=num_seeds, steps=', '.join(f'{name} {num}' for name, num in steps.items()),
       sizes=', '.join(f'{name} {num}' for name, num in SIZES.items()),
-      smaller=', '.join(f'{name} {num}' for name, num in SMALLER.items() if num != SIZES[name]),
+      smaller=', '.join(f'{name} {num}' for name, num in SMALLER.items() if num != SIZES[name]), **LONGEST,
   )
+  tables = (
+      (*_HEAD, *(line(*row) for row in _ROWS)),
+      (*_HEAD_OF_CHANGES, *(f'| {name} | {common.interval(x)} |' for name, x in changes.items())),
+  )
+  paragraphs = [textwrap.fill(' '.join(part.split()), 110) for part in page.strip().split('\n\n')]
+  text = '\n\n'.join((*paragraphs, *('\n'.join(table) for table in tables)))
   output.parent.mkdir(parents=True, exist_ok=True)
-  filled = [textwrap.fill(' '.join(part.split()), 110) for part in page.strip().split('\n\n')]
-  rows = ''.join(f'{line}\n' for line in (*_HEAD, *lines))
-  output.with_suffix('.md').write_text('\n\n'.join((*filled, rows)))
+  output.with_suffix('.md').write_text(f'{text}\n')
 
 
 _OFFLINE = ('dpo', 'kto', 'orpo')
 _STAGED = {'ppo': 'PPO', 'grpo': 'GRPO', 'online_dpo': 'online DPO'}  # behind SFT and a reward model
-_STUDENTS = {'student': 'student', 'student_sft': 'student, more SFT', 'student_gkd': 'student, GKD'}
 _KEPT = ('all', 'train', 'held out')
-_HEAD = ('| run | held out | first | last |', '|---|---|---|---|')
+_HEAD = ('| run | held out | first | last | least | most |', '|---|---|---|---|---|---|')
+_ROWS = (  # label, run, what, metric, how it is told
+    ('pretrained, once', 'pretrained', 'nats a token', 'nll', '{:.2f}'),
+    ('reward model', 'reward', 'accuracy', 'accuracy', '{:.3f}'),
+    *((name.upper(), name, 'implicit accuracy', 'accuracy', '{:.3f}') for name in _OFFLINE),
+    *((name.upper(), name, 'margin, nats', 'margin', '{:.2f}') for name in _OFFLINE),
+    ('PPO', 'ppo', 'reward', 'reward', '{:.3f}'),
+    ('PPO', 'ppo', 'KL, nats an answer', 'kl', '{:.2f}'),
+    ('PPO', 'ppo', 'tokens an answer', 'tokens', '{:.1f}'),
+    *((f'{label}, in one run', f'staged_{name}', what, metric, '{:.3f}') for name, label in _STAGED.items()
+      for what, metric in (('reward', 'reward'), ('KL, nats an answer', 'kl'))),
+    ('student, once', 'student', 'nats a token', 'nll', '{:.2f}'),
+    ('student, more SFT', 'sft', 'nats a token', 'nll', '{:.3f}'),
+    ('student, GKD', 'gkd', 'nats a token', 'nll', '{:.3f}'),
+)
+_HEAD_OF_CHANGES = ('| last less first | mean (95 %) |', '|---|---|')
+_CHANGES = {  # of which the mean over seeds is told
+    'reward model, accuracy': ('reward', 'accuracy'),
+    **{f'{name.upper()}, implicit accuracy': (name, 'accuracy') for name in _OFFLINE},
+    'PPO, reward': ('ppo', 'reward'),
+    **{f'{label}, in one run, reward': (f'staged_{name}', 'reward') for name, label in _STAGED.items()},
+}
 PAGE = """# Preferences of people: harmless answers
 
 Written by `python -m rlx.experiments.studies.harmless`. Comparisons are Anthropic's HH, the test split of
@@ -249,7 +287,8 @@ answer) are left out; {train} to train on, {held_out} held out by their prompts.
 question. The decoder begins from nothing ({sizes}) and is pretrained on the training texts. It is the teacher
 of a student ({smaller}). *In one run* are SFT on the chosen answers, a reward model and what learns from it
 as three stages of one config; the rewards are those of the run's own model. Train steps: {steps}; 32 rows
-each. Every run was stopped behind its first checkpoint, and went on.
+each. Medians of {seeds} seeds, which all begin from the one pretrained decoder and the one student, and the
+least and the most of them. Every run was stopped behind its first checkpoint, and went on.
 
 To be beaten on the held-out comparisons: the shorter answer is the better one in {shorter}; a logistic
 regression on words is right in {words}. In transformers: {loaded}.
@@ -261,6 +300,7 @@ def _parser() -> argparse.ArgumentParser:
   parser.add_argument('--pairs', required=True, help='rows chosen, rejected, as .jsonl.gz')
   parser.add_argument('--folder', required=True, help='where runs are kept')
   parser.add_argument('--output', default=str(common.RESULTS / 'harmless'))
+  parser.add_argument('--seeds', type=int, default=SEEDS, help='at least 3, of which an interval can be had')
   parser.add_argument('--scale', type=float, default=1.0, help='of all numbers of steps')
   parser.add_argument('--torch_python', default='', help='the interpreter of an environment with torch')
   return parser

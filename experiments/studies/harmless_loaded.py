@@ -15,7 +15,7 @@ def main(folder):
   row = json.loads((Path(folder) / 'held_out.jsonl').read_text().splitlines()[0])
   said = []
   for name in ('pretrained', 'dpo', 'kto', 'ppo'):
-    path = Path(folder) / name / 'model'
+    path = Path(folder) / (name if name == 'pretrained' else f'{name}_0') / 'model'
     ids = AutoTokenizer.from_pretrained(path)(row['prompt'] + row['chosen'], return_tensors='pt')['input_ids']
     loss = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)(input_ids=ids, labels=ids).loss
     said.append(f'{name} {loss.item():.2f} nats a token')
