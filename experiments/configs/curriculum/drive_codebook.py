@@ -47,7 +47,7 @@ def claim() -> Claim:
   """A second stage on any problems, in as large groups."""
   return Claim(
       paper='S089',
-      says='a second stage on the problems that stay hardest adds to the first',
+      says='a second stage on problems drawn by how often they failed adds to the first',
       reading=final('eval/held_out/accuracy'),
       asserts=(above('any problems'), above('any problems', reading=final('eval/hard/passed'))),
       controls=(Arm('any problems', {'rollout.scores': {'name': 'controllers.prompts.everywhere'}}),),
