@@ -6,8 +6,10 @@ The world is `envs/worlds/rooms.py`: 3 x 3 rooms, of whose doors nothing is told
 is imitated until 30 % of held-out episodes end at the goal, for random tokens never do; then episodes are
 sampled.
 
-Result: held-out accuracy 36.3 % after SFT (20 steps), 92.6 % after 400 steps of GRPO, 95.3 % at step 360; one
-seed, about 10 CPU-minutes on two cores that some twenty other processes shared.
+Result: five seeds side by side (`--config.population.size=5`), which leave SFT together, after 40 steps, when
+the last of them has come to 30 %: held-out accuracy 70.7 % then (median; worst 69.9, best 82.8), 94.5 % after
+400 steps of GRPO (worst 91.8, best 95.3); 71 minutes on two cores that other work shared. Seed 0 alone left
+SFT after 20 steps, at 36.3 %, and came to 92.6 %.
 """
 
 from ml_collections import ConfigDict
