@@ -215,7 +215,7 @@ def test_the_page_of_preferences_has_each_seed_and_what_it_gained(tmp_path):
   assert '| pretrained, once | nats a token | 7.00 | 4.00 | 4.00 | 4.00 |' in page
   assert '| DPO | implicit accuracy | 0.500 | 0.700 | 0.600 | 0.800 |' in page
   assert '| GRPO, in one run, reward | +0.200 (+0.100 to +0.300) |' in page
-  assert '| GKD beside as much SFT, nats a token | -0.200 (-0.300 to -0.100) |' in page
+  assert '| GKD less as much SFT, nats a token | -0.200 (-0.300 to -0.100) |' in page
   assert '1 too long (characters at most' in page and 'Medians of 3 seeds' in page
 
 

@@ -44,7 +44,10 @@ STEPS = {
 
 def main(argv: list[str] | None = None) -> None:
   """Runs what is missing, and writes the page."""
-  arguments, began = _parser().parse_args(argv), time.monotonic()
+  parser, began = _parser(), time.monotonic()
+  arguments = parser.parse_args(argv)
+  if arguments.seeds < 3:
+    parser.error(f'--seeds={arguments.seeds}: an interval needs at least 3')
   folder = Path(arguments.folder)
   steps = {name: max(4, round(num * arguments.scale)) for name, num in STEPS.items()}
   files, counts = prepare(Path(arguments.pairs), folder)
@@ -235,7 +238,7 @@ def write(output: Path, found: Mapping, counts: Counter, words: float, loaded: s
     return f'| {label} | {what} | ' + ' | '.join(map(told.format, cells)) + ' |'
 
   changes = {name: ends(*read)[1] - ends(*read)[0] for name, read in _CHANGES.items()}
-  changes['GKD beside as much SFT, nats a token'] = ends('gkd', 'nll')[1] - ends('sft', 'nll')[1]
+  changes['GKD less as much SFT, nats a token'] = ends('gkd', 'nll')[1] - ends('sft', 'nll')[1]
   left_out = ', '.join(f'{counts[why]} {why}' for why in sorted(counts) if why not in _KEPT)
   page = PAGE.format(
       all=counts['all'], train=counts['train'], held_out=counts['held out'], left_out=left_out,
@@ -272,7 +275,7 @@ _ROWS = (  # label, run, what, metric, how it is told
     ('student, more SFT', 'sft', 'nats a token', 'nll', '{:.3f}'),
     ('student, GKD', 'gkd', 'nats a token', 'nll', '{:.3f}'),
 )
-_HEAD_OF_CHANGES = ('| last less first | mean (95 %) |', '|---|---|')
+_HEAD_OF_CHANGES = ('| last less first, or less that of another | mean (95 %) |', '|---|---|')
 _CHANGES = {  # of which the mean over seeds is told
     'reward model, accuracy': ('reward', 'accuracy'),
     **{f'{name.upper()}, implicit accuracy': (name, 'accuracy') for name in _OFFLINE},
@@ -286,7 +289,8 @@ Written by `python -m rlx.experiments.studies.harmless`. Comparisons are Anthrop
 answer) are left out; {train} to train on, {held_out} held out by their prompts. Prompts are cut at the last
 question. The decoder begins from nothing ({sizes}) and is pretrained on the training texts. It is the teacher
 of a student ({smaller}). *In one run* are SFT on the chosen answers, a reward model and what learns from it
-as three stages of one config; the rewards are those of the run's own model. Train steps: {steps}; 32 rows
+as three stages of one config. Rewards are those of each seed's own reward model, whose levels differ: what
+counts is the change of a seed, in the second table. Train steps: {steps}; 32 rows
 each. Medians of {seeds} seeds, which all begin from the one pretrained decoder and the one student, and the
 least and the most of them. Every run was stopped behind its first checkpoint, and went on.
 
