@@ -24,11 +24,11 @@ Of the first, stages that end after 24 and 72 of 110 steps came to 0.349, after 
 long horizon wastes tokens, but 3 turns are no ceiling. Perhaps who has learnt to reach what is near finds
 what is far as well, when there are 12 turns for it. In 3 x 3 rooms the stages were at 0.14 after 60 steps.
 
-Result: it does not show. Final eval/held_out/accuracy after 45,122 tokens, median of 16 seeds (worst): 0.365
-(0.09), 'always long' 0.28 (0.16), 'always short' 0.365 (0.06). Claimed, and got (95 % interval over seeds):
-above 'always long', got 0.08 (0.0275 to 0.1225), the run had 1.11 times the tokens of 'always long'; above
-'always short', got 0.03625 (-0.00875 to 0.08), the seeds leave it open. 1806 CPU-s on 2 cores of a CPU;
-`rlx reproduce agents/rooms_scaling`.
+Sixteen seeds with 120 steps in stages were above a long horizon by 0.08 (0.028 to 0.123), of 1.11 times its
+tokens where 1.1 are allowed, and above a short one by 0.036 (-0.009 to 0.08). So there are 108 steps, and
+these are the next seeds.
+
+Result: not run yet.
 """
 
 from ml_collections import ConfigDict
@@ -38,13 +38,13 @@ from rlx.experiments.claims import Arm, Claim, above, final
 from rlx.experiments.configs.agents import rooms_grpo
 
 SHORT, LONG = 3, 12  # turns; evaluations are long
-STEPS = 120
+STEPS = 108
 
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = rooms(arg, steps=STEPS, batch_size=64)
-  config.seed = 200  # the first ones had been looked at
+  config.seed = 216  # the first ones had been looked at
   config.task.update(loops=0, held_out_share=0.4)
   config.rollout.max_turns = {
       'name': 'controllers.schedules.of_stage',
@@ -92,6 +92,6 @@ def claim() -> Claim:
       beside=(fixed('always short', SHORT, 240),),
       budget='tokens/actions',
       budget_name='tokens',
-      seeds=16,
-      minutes=14.0,
+      seeds=24,
+      minutes=20.0,
   )

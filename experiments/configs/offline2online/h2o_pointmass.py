@@ -8,13 +8,12 @@ A third of the records goes past either side of the obstacle, which is in the mi
 runs into it. The setting is that of eight trial seeds, of which seven were above: -129 beside -139 in the
 mean of the last five.
 
-Result: it does not show. Mean over the run of eval/episodes/return after 3000 train steps, median of 20 seeds
-(worst): -135.7 (-171.8), 'no gap' -145.5 (-154.1). Claimed, and got (95 % interval over seeds): above 'no
-gap' by 2, got 6.12 (1.418 to 11.69), the seeds leave it open. 694 CPU-s on 2 cores of a CPU;
-`rlx reproduce offline2online/h2o_pointmass`.
+Result: not run yet.
 
-That it is above at all the seeds say, that it is so by 2 they do not. What was tried before, on three to five
-seeds each: where the simulator lacks friction (2), and not the obstacle, the reverse holds (-77 and -67, as
+Twenty seeds before said that it is above at all, and left open whether it is so by 2: 6.1 (1.4 to 11.7).
+These are the next sixty.
+
+What was tried at first, on three to five seeds each: where the simulator lacks friction (2), and not the obstacle, the reverse holds (-77 and -67, as
 claimed at first); where it has friction that the world lacks, -79 and -76. Where nothing in the records goes
 round the obstacle, -93 with the gap and without. Over 5,000 steps and pushed with 0.1, as here otherwise,
 -123 and -126, one seed below.
@@ -35,7 +34,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = parent.get_config()
   config.stages = ('main',)
   del config.offline
-  config.seed = 200  # the first ones had been looked at
+  config.seed = 220  # the first ones had been looked at
   config.steps = 3000
   online = {**config.rollout.to_dict(), 'name': 'replay', 'batch_size': 256}
   config.data = parent.records(name='behaviours.detouring', vias=VIAS)
@@ -80,6 +79,6 @@ def claim() -> Claim:
       reading=mean('eval/episodes/return'),
       asserts=(above('no gap', by=2.0),),
       controls=(Arm('no gap', {'algorithm.push_coef': 0.0, 'algorithm.least_weight': 1.0}),),
-      seeds=20,
-      minutes=10.0,
+      seeds=60,
+      minutes=30.0,
   )
