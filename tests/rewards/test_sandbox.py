@@ -861,10 +861,10 @@ def test_an_interpreter_in_the_folder_for_temporary_files_is_found(monkeypatch):
 
 def test_an_interpreter_that_the_program_may_not_read_is_an_error(monkeypatch, tmp_path):
   if os.geteuid() == 0:
-    hidden = tmp_path / 'hidden'
-    shutil.copytree(os.path.dirname(os.path.realpath(sys.executable)), hidden / 'bin', symlinks=True)
+    hidden, interpreter = tmp_path / 'hidden', os.path.realpath(sys.executable)
+    shutil.copytree(os.path.dirname(interpreter), hidden / 'bin', symlinks=True)
     hidden.chmod(0o700)
-    monkeypatch.setattr(sys, 'executable', str(hidden / 'bin' / 'python3'))
+    monkeypatch.setattr(sys, 'executable', str(hidden / 'bin' / os.path.basename(interpreter)))
     with pytest.raises(SandboxError, match=f'{hidden} is closed to it; `chmod o.rx'):
       run('print(1)', 'seccomp')
   monkeypatch.setattr(sys, 'executable', str(tmp_path / 'nothing'))
