@@ -28,7 +28,8 @@ def spelled(*, task, words: Mapping[str, str]) -> TurnTask:
   strange = [letter for letter in words if len(letter) != 1 or letter not in world.alphabet]
   if not words or strange or '' in words.values() or len(set(words.values())) < len(words):
     raise ValueError(
-        f'words={dict(words)}: need different words, one or more, for letters of {world.alphabet!r}; name others'
+        f'words={dict(words)}: need different words, one or more, for letters of {world.alphabet!r}; '
+        'change them'
     )
   alphabet = world.alphabet + ''.join(sorted(set(''.join(words.values())) - set(world.alphabet)))
   columns = 1 + max(map(len, words.values()))
