@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from rlx.envs import graphs, turns
 from rlx.envs.conformance import check_turn_task
 from rlx.envs.sorting import sorting
-from rlx.envs.text import EOS_ID, characters
 from rlx.envs.turns import fingerprint, one_turn
 from rlx.envs.worlds.attempts import attempts
 from rlx.envs.worlds.casebook import casebook
@@ -36,16 +34,8 @@ from rlx.envs.worlds.repair import printing, repair
 from rlx.envs.worlds.rooms import rooms
 from rlx.envs.worlds.scenes import scenes
 from rlx.envs.worlds.sokoban import sokoban
-from rlx.envs.worlds.spelled import spelled
 from rlx.envs.worlds.workshop import workshop
 from tests.cases import cases
-
-WORDS = {'n': 'north', 'e': 'east', 's': 'south', 'w': 'west', 't': 'take'}
-
-
-def small_rooms():
-  return rooms(height=1, width=3, num_mazes=1, loops=0, num_keys=0, held_out_share=0.4)
-
 
 WORLDS = {
     'rooms': lambda: rooms(height=2, width=3, num_mazes=4, loops=1, num_keys=1, held_out_share=0.2),
@@ -88,7 +78,6 @@ WORLDS = {
             task=lambda: desk(pages=2, values=2, goals=2, calls=1, cost=0.0, held_out_share=0.3),
             most_turns=5, patches=1),
         state_id=fingerprint),  # its own tells steps apart, and not what was patched
-    'spelled': lambda: spelled(task=small_rooms, words=WORDS),
     'one_turn': lambda: one_turn(sorting(length=2, held_out_share=0.2)),
 }
 
@@ -100,7 +89,7 @@ def test_worlds_keep_the_contract(name):
 
 def broken(**changes):
   """A small world, parts of which are others."""
-  world = small_rooms()
+  world = rooms(height=1, width=3, num_mazes=1, loops=0, num_keys=0, held_out_share=0.4)
   return dataclasses.replace(world, **{name: make(world) for name, make in changes.items()})
 
 
@@ -228,23 +217,3 @@ def test_the_same_dialogue_with_a_user_has_the_same_score():
   np.testing.assert_array_equal(of[0], of[1])
   np.testing.assert_array_equal(of[0], of[2])
   assert 0 < np.sum(of[0] < 0) < 6, 'some are forgiven'
-
-
-def test_a_word_is_what_its_letter_was_and_nothing_else_is_understood():
-  short, world = small_rooms(), spelled(task=small_rooms, words=WORDS)
-  state = short.start(jax.tree.map(lambda x: x[0], short.sample(jax.random.key(0), 1, False)))
-
-  def act(world, text):
-    tokens = characters(text, world.alphabet)
-    return world.act(state, jnp.append(tokens, EOS_ID), jnp.int32(len(text) + 1), jax.random.key(1))
-
-  for letter, word in WORDS.items():
-    chex.assert_trees_all_equal(act(world, word), act(short, letter))
-  for text in ('n', 'nort', 'northe', 'eastwest', ''):
-    assert not act(world, text).understood
-
-
-@pytest.mark.parametrize('words', [{}, {'x': 'axe'}, {'ne': 'north'}, {'n': ''}, {'n': 'go', 's': 'go'}])
-def test_words_that_cannot_be_told_are_refused(words):
-  with pytest.raises(ValueError, match='need different words'):
-    spelled(task=small_rooms, words=words)
