@@ -7,10 +7,12 @@ decoder is cloned from them (`clone`) and frozen, a controller discovers codes f
 and a policy over codes learns to visit 0 and then 2, rewarded for the whole alone (`main`).
 `eval/order/arrives` is the share of rows that do so.
 
-Result: it shows in part. Final eval/order/arrives after 1100 train steps, median of 5 seeds (worst): 0.453
-(0.414), 'nothing is discovered' 0 (0). Claimed, and got (95 % interval over seeds): above 0.5, got 0.4903
-(0.4267 to 0.6037), the run fails it; above 'nothing is discovered' by 0.3, got 0.49 (0.426 to 0.6037). 155
-CPU-s on 2 cores of a CPU; `rlx reproduce latent/internal_rl_subgoals`.
+Result: not run yet.
+
+Of 100 steps of codes five seeds came to 0.49 (0.427 to 0.604). Five trial seeds say that it goes on from
+there: 0.541 after 100 steps, 0.577 after 200, 0.598 after 300 (medians), but for one seed (0.064), for which
+little was discovered; 1500 steps of discovery do not help it, and 800 of cloning cost the others (0.378 after
+200 steps).
 """
 
 from ml_collections import ConfigDict
@@ -26,7 +28,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
   config = ConfigDict()
-  config.seed = 0
+  config.seed = 200  # the first ones had been looked at
   config.population = {'size': 3}
   config.mesh = {'data': -1, 'fsdp': 1, 'tensor': 1}  # -1: all devices
   config.stages = ('clone', 'discover', 'main')
@@ -53,7 +55,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
   # Stage 3, at the top of the config: reinforcement learning of codes.
   num_demonstrations, num_rows = (8, 8) if arg.smoke else (64, 256)
-  cloning_steps, discovery_steps, steps = (4, 4, 4) if arg.smoke else (400, 600, 100)
+  cloning_steps, discovery_steps, steps = (4, 4, 4) if arg.smoke else (400, 600, 300)
   config.steps = steps
   config.stop = ConfigDict()  # none: all steps are taken
   config.trained = ('actor',)
@@ -179,5 +181,6 @@ def claim() -> Claim:
       reading=final('eval/order/arrives'),
       asserts=(reaches(0.5), above('nothing is discovered', by=0.3)),
       controls=(Arm('nothing is discovered', {'discover.optimizer.learning_rate': 0.0}),),
-      minutes=6.0,
+      seeds=15,
+      minutes=12.0,
   )
