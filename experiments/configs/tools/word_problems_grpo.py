@@ -7,10 +7,11 @@ calculator says `24>>`, and the policy goes on. In demonstrations what the calcu
 nobody is trained on it. With `:model=DIR,train=F,held_out=F` other models and GSM8K's own files. Paper:
 Cobbe et al., 2021, https://arxiv.org/abs/2110.14168, whose data have these marks.
 
-Result: held-out accuracy 32.8 % (21 of 64) after 120 steps of SFT, 35.9 % (23) after 30 steps of GRPO, which
-is no more than chance; 1.4 calls an episode, of which one in ten is no sum; all 3,090 recorded calls said the
-same again (`rlx replay-calls`). One seed, 8 minutes on two cores that others shared; not compared with a run
-without the calculator. With `sft.steps` 120, `steps` 30, and a random model of 342,048 parameters:
+Result: RL adds nothing in so few steps. Held-out accuracy over 64 problems, five seeds, median (worst): 53.1
+% (28.1) after 120 steps of SFT, 53.1 % (32.8) after 30 steps of GRPO; by seed 33, 59, 56, 53, 28 % and 36,
+55, 58, 53, 33 %. 1.4 calls an episode, all understood; all 15,595 recorded calls said the same again (`rlx
+replay-calls`). Two minutes a seed beside other work on two cores. What the calculator is worth says
+`tools/word_problems_calculator`. With `sft.steps` 120, `steps` 30, and a random model of 342,048 parameters:
 
     python -m rlx.experiments.data.generate --word_problems=4000 --output=problems
     rlx init-model --text=problems/train.jsonl --output=small --family=qwen2 --vocab_size=384 --layers=3 \\
