@@ -45,6 +45,8 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = rooms(arg, steps=STEPS, batch_size=64)
   config.seed = 216  # the first ones had been looked at
+  if not parse_arg(arg, smoke=False).smoke:
+    config.log.steps_per_dispatch = config.evals.held_out.every = config.checkpoint.every = 12  # 108 are nine
   config.task.update(loops=0, held_out_share=0.4)
   config.rollout.max_turns = {
       'name': 'controllers.schedules.of_stage',
