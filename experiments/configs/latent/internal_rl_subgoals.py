@@ -7,7 +7,10 @@ decoder is cloned from them (`clone`) and frozen, a controller discovers codes f
 and a policy over codes learns to visit 0 and then 2, rewarded for the whole alone (`main`).
 `eval/order/arrives` is the share of rows that do so.
 
-Result: not run yet.
+Result: it shows. Final eval/order/arrives after 1300 train steps, median of 15 seeds (worst): 0.925 (0.405),
+'nothing is discovered' 0 (0). Claimed, and got (95 % interval over seeds): above 0.5, got 0.9177 (0.8777 to
+0.9399); above 'nothing is discovered' by 0.3, got 0.9168 (0.8775 to 0.9388). 294 CPU-s on 2 cores of a CPU;
+`rlx reproduce latent/internal_rl_subgoals`.
 
 At a price of 0.2 nats and with 100 steps of codes the first five seeds came to 0.49 (0.427 to 0.604), and
 they were lucky: with 300 steps fifteen others came to 0.449 (0.25 to 0.61; 0.541 in the median, the worst
