@@ -16,10 +16,10 @@ Result: it shows in part. Mean of the last 2 eval/held_out/accuracy after 160 tr
 (-0.009167 to 0). 383 CPU-s on 1 cores of a CPU; `rlx reproduce agents/desk_ultracua`.
 
 Calls become fewer in GRPO, for nothing pays for them: five trial seeds had 0.81 an episode after imitation
-and 0.68 after GRPO. Where a turn costs 0.02 or 0.005 the others stay at 0.79, and ten seeds each end at 0.72
-(0.655 to 0.763, and 0.655 to 0.778), right in 0.84 and 0.95 of the episodes (medians). But then primitives
-alone come to hand in after a turn or two with nothing done, at 0, and turns are no measure any more. Perhaps
-a cost that is taken off the reward of those alone who succeed would do.
+and 0.68 after GRPO. Where a turn costs 0.02 or 0.005 the same seeds stay at 0.79, and ten others each end at
+0.72 (0.655 to 0.763, and 0.655 to 0.778), right in 0.84 and 0.95 of the episodes (medians). But primitives
+alone then end at 0 (medians of those ten), most of them by handing in at once or never, and turns are no
+measure any more. Perhaps a cost that is taken off the reward of those alone who succeed would do.
 """
 
 from ml_collections import ConfigDict
