@@ -173,7 +173,9 @@ def _speculate(
   def unfinished(carry):
     return jnp.any(carry[0].sequence < num_sequences) & ~until(carry[0])
 
-  state = drafter.read(_tokens_so_far(queue, slots, beginnings, columns), columns)
+  # A cache may have more columns than there are tokens, for a kernel; a drafter's context need not.
+  held = min(columns, beginnings.shape[1] + slots.tokens.shape[1])
+  state = drafter.read(_tokens_so_far(queue, slots, beginnings, held), columns)
   with loops.times(-(-num_sequences * slots.tokens.shape[1] // slots.sequence.shape[0])):
     slots, _, tally = jax.lax.while_loop(unfinished, step, (slots, state, tally))
   return slots, tally
