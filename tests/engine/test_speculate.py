@@ -284,7 +284,7 @@ def test_the_drafter_of_a_sliding_window_keeps_the_windows_of_its_layers():
 
 
 @pytest.mark.parametrize('guess', cases([3, 'model'], at_once=['model']))
-@pytest.mark.parametrize('where', cases(['gpu', 'mesh'], at_once=[]))
+@pytest.mark.parametrize('where', cases(['gpu', 'mesh'], at_once=['gpu']))
 def test_drafts_change_nothing_on_a_gpu_or_a_mesh(monkeypatch, where, guess):
   """With layers and caches as a GPU's loop keeps them, and with rows and drafts on shards of their own."""
   run = lambda: sample.__wrapped__(

@@ -9,11 +9,11 @@ last answer, the checker for each verdict. With `:model=DIR,train=F,held_out=F` 
 
 Result: the pieces work together, and nothing is gained. Five seeds, with the model, the problems and the
 steps of `tools/word_problems_grpo`, median (worst): of 64 held-out problems the solver had 3.1 % right (0)
-after SFT and 0 % (0; the best 6.2) after 30 steps of GRPO, where alone it has 53 % right after SFT: it was
-shown solutions of one speaker, and no table, so that what it says behind an answer that was sent back is
-worth little. 80 % of the checker's verdicts were right (72.7), then 79.7 % (67.2), most of them on wrong
-answers. 1.5 and 0.6 calls an episode after SFT, no table lost. Four minutes a seed beside other work on two
-cores.
+after SFT and 0 % (0; the best 6.2) after 30 steps of GRPO, where alone it has 53 % right after SFT; perhaps
+because it was shown solutions of one speaker, and no table, so that what it says behind an answer that was
+sent back is worth little. 80 % of the checker's verdicts were right (72.7), then 79.7 % (67.2), most of them
+on wrong answers. 1.5 and 0.6 calls an episode after SFT, no table lost. Five to nine minutes a seed beside
+other work on two cores.
 """
 
 from ml_collections import ConfigDict
