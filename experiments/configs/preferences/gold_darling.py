@@ -5,7 +5,7 @@
 Answers are eight meanings in four wordings each, half of the meanings right, and the reference prefers some.
 A classifier learns from pairs of its answers whether two mean the same; then GRPO learns from the quality of
 an answer times the share of its group that the classifier tells from it. With equal strings in its place
-(`policy_gradient/darling_fork` for a decoder) another wording is as good as another meaning.
+(`policy_gradient/darling_countdown` for a decoder) another wording is as good as another meaning.
 
 Nothing holds the policy, so that with quality alone it settles on one of about four right meanings; all
 arms end with 99 % right answers or more, so pass@8 is 1 in each and tells nothing. Equal strings do most of
