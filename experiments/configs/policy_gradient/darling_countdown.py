@@ -9,7 +9,12 @@ right; `eval/found/distinct` counts those among sixteen samples.
 
 Paper: https://arxiv.org/abs/2509.02534
 
-Result: not run yet.
+Result: it shows. Mean of the last 5 eval/found/distinct after 460 train steps, median of 10 seeds (worst):
+1.825 (1.688), 'quality alone' 1.343 (1.205). Claimed, and got (95 % interval over seeds): above 'quality
+alone' by 0.1, got 0.4745 (0.4102 to 0.5378); mean of the last 5 eval/found/passed: above 'quality alone', got
+0.06117 (0.03766 to 0.08233); mean of the last 5 eval/found/accuracy: above 'quality alone' by -0.05, got
+-0.01585 (-0.03112 to -0.00136). 594 CPU-s on 2 cores of a CPU;
+`rlx reproduce policy_gradient/darling_countdown`.
 
 On the fork task (`credit/tempo_fork`) a policy kept 9.8 of sixteen right answers, 1.1 by quality alone, but
 in the end either had a right one among sixteen for every problem, so that pass@16 had no room to rise.
