@@ -13,7 +13,7 @@ Result: not run yet.
 With four needs and four replies there was no room: after 100 steps users that forgive half, none and nearly
 all had brought five seeds to a mood of 1, 1 and 0.99. With six of each three trial seeds end at 1, 1 and 0.96
 after 160 steps, but come there sooner or later: 0.98, 0.73 and 0.91 after 60. So it is the mean over the run
-that is read.
+that is read. Eight other seeds left the easy users open: 0.053 more (-0.008 to 0.158).
 """
 
 from ml_collections import ConfigDict
@@ -30,7 +30,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = errand_ask.get_config(arg)
   arg = parse_arg(arg, smoke=False)
-  config.seed = 10  # the first ones had been looked at
+  config.seed = 20  # the first ones had been looked at
   config.task = {
       'name': 'counsel',
       'moods': 6,
@@ -68,6 +68,6 @@ def claim() -> Claim:
           Arm('challenging', {'task.patience': CHALLENGING}),
           Arm('easy', {'task.patience': EASY}),
       ),
-      seeds=8,
-      minutes=12.0,
+      seeds=16,
+      minutes=14.0,
   )
