@@ -291,7 +291,8 @@ def test_a_config_runs_all_stages_and_goes_on_where_it_stopped(tmp_path):
   assert whole.finished and whole.step == 12
   rows = read_metrics(tmp_path / 'whole/metrics.jsonl')
   prices = [row['codes/price'] for row in rows if 'codes/price' in row]
-  close(prices, [0, 0.1, 0.2, 0.2])
+  full = config.discover.algorithm.price
+  close(prices, [0, full / 2, full, full])
   assert 0 <= rows[-1]['eval/order/arrives'] <= 1 and rows[-1]['codes/switches'] >= 1
   again, resumed, _ = run_in(config, tmp_path / 'twice', stops=(6,))
   assert (tmp_path / 'whole/metrics.jsonl').read_bytes() == again
