@@ -14,6 +14,8 @@ of the game are what is verified; here they change after so many steps, and vote
 Clues stop being true in both arms (a share of .06 in the end), and votes stay guesses: lies save the one who
 writes them before anybody has learnt to vote. From a start that thinks and is frank, self-play alone went
 from .66 to .80 in 120 steps (one seed, no claim); beside that the puzzle was not tried.
+From a start that is frank, with 0.4 of its votes thought about, three trial seeds fell to a share of .06 true
+clues by self-play alone, of .13 with the puzzle, and to .49 and .52 right votes.
 
 Result: it does not show. Final eval/game/detected after 520 train steps, median of 5 seeds (worst): 0.498
 (0.4946), 'self-play alone' 0.4971 (0.4946). Claimed, and got (95 % interval over seeds): above 'self-play
