@@ -8,7 +8,11 @@ forgive one wrong reply in four; those they train with forgive half of them, non
 
 Paper: https://arxiv.org/abs/2507.03112 (with GRPO; that it thinks before it replies is left out)
 
-Result: not run yet.
+Result: it shows. Mean over the run of eval/held_out/mood after 100 train steps, median of 16 seeds (worst):
+0.7376 (0.6433), 'untrained' 0.4433 (0.3033), 'challenging' 0.6119 (0.5114), 'easy' 0.6243 (0.3542). Claimed,
+and got (95 % interval over seeds): mean of the last 2 eval/held_out/mood: above 0.7, got 0.9599 (0.9006 to
+0.9938); above 'challenging', got 0.1063 (0.05893 to 0.1509); above 'easy', got 0.1482 (0.0536 to 0.2368). 817
+CPU-s on 2 cores of a CPU; `rlx reproduce agents/counsel_rlver`.
 
 With four needs and four replies there was no room: after 100 steps users that forgive half, none and nearly
 all had brought five seeds to a mood of 1, 1 and 0.99. With six of each three trial seeds end at 1, 1 and 0.96
