@@ -26,9 +26,9 @@ what is far as well, when there are 12 turns for it. In 3 x 3 rooms the stages w
 
 Sixteen seeds with 120 steps in stages were above a long horizon by 0.08 (0.028 to 0.123), of 1.11 times its
 tokens where 1.1 are allowed, and above a short one by 0.036 (-0.009 to 0.08). The next 24, with 108 steps,
-were above a long one by 0.106 (0.048 to 0.146), and left a short one open: 0.028 (-0.015 to 0.069). What comes
-last in stages had little time: of twice as many steps four trial seeds were at 0.57 (0.38 to 0.62) after
-156, and at 0.35 (0.25 to 0.39) after as many of three turns. So it is twice as many.
+were above a long one by 0.106 (0.048 to 0.146), and left a short one open: 0.028 (-0.015 to 0.069). The last
+stage had little time: with twice as many steps four trial seeds were at 0.57 (0.38 to 0.62) after 156, and at
+0.35 (0.25 to 0.39) after as many of three turns. So there are twice as many.
 
 Result: not run yet.
 """
@@ -48,7 +48,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config = rooms(arg, steps=STEPS, batch_size=64)
   config.seed = 250  # the first ones had been looked at
   if not parse_arg(arg, smoke=False).smoke:
-    config.log.steps_per_dispatch = config.evals.held_out.every = config.checkpoint.every = 12  # 216 are eighteen
+    config.log.steps_per_dispatch = config.evals.held_out.every = config.checkpoint.every = 12  # 216 are 18
   config.task.update(loops=0, held_out_share=0.4)
   config.rollout.max_turns = {
       'name': 'controllers.schedules.of_stage',
