@@ -16,9 +16,9 @@ alone' by 0.1, got 0.6611 (0.2478 to 0.7289); mean of the last 3 eval/held_out/n
 
 To ask always is what it settles on, and then all rows of a group earn the same: so did three trial seeds each
 at costs of 0.3, 0.4 and 0.5 (paid 0.5, 0.6 and 0.6), and at 0.4 with a bonus of 0.03 or 0.1 for entropy,
-though to ask where it is needed would then earn 0.1 more. Behind imitation of an expert who asks where it is
-needed, until half of the errands succeeded, three trial seeds did so as well at a cost of 0.4 (paid 0.5, or
-nothing): asking always is what imitation learns first, for it takes a comparison to see what is unclear.
+though to ask where it is needed would then earn 0.1 more. Behind 20 steps of imitation of an
+expert who asks where it is needed, three trial seeds asked in 0.88 of the episodes, needlessly in 0.16; after
+20 steps of GRPO in all of them, at a cost of 0.4, paid 0.5 or nothing.
 """
 
 from ml_collections import ConfigDict
