@@ -43,6 +43,7 @@ class SkillTask(Task):
       to the row's weights, of which one at least is above 0.
     with_hint: `(problems, hints [N, max_steps]) -> prompts, lengths` of the form `hinted`.
     with_attempt: `(problems, completions [N, C]) -> prompts, lengths` of the form `refined`.
+    with_answer: `(problems, answers [N, max_steps]) -> prompts, lengths` of the form `asking`.
   """
 
   num_skills: int
@@ -50,6 +51,7 @@ class SkillTask(Task):
   compose: Callable[[jax.Array, jax.Array, jax.Array, bool], Batch]
   with_hint: Callable[[Batch, jax.Array], tuple[jax.Array, jax.Array]]
   with_attempt: Callable[[Batch, jax.Array], tuple[jax.Array, jax.Array]]
+  with_answer: Callable[[Batch, jax.Array], tuple[jax.Array, jax.Array]]
 
 
 def skills(
@@ -95,7 +97,7 @@ def skills(
       alphabet=alphabet, prompt_columns=maker.prompt_columns, answer_columns=maker.answer_columns,
       sample=sample, verify=lambda problems, completions: text.matches(problems['solutions'], completions),
       num_skills=num_skills, max_steps=max_steps, compose=maker.compose, with_hint=maker.with_hint,
-      with_attempt=maker.with_attempt,
+      with_attempt=maker.with_attempt, with_answer=maker.with_answer,
   )
 
 
@@ -138,7 +140,8 @@ def rumoured(
   """`skills`, and between them problems of other skills, whose values are chance: what those do, nobody says.
 
   For lessons: they teach some skills, the names of others, and that hints are to be trusted, for of problems
-  whose values are chance a hint alone tells anything.
+  whose values are chance a hint alone tells anything. Who asks for a hint shows the values of chance too; the
+  form `refined` shows the true ones, but for one.
 
   Args:
     modulus: as for `skills`.
@@ -170,9 +173,17 @@ def rumoured(
     chance = jax.random.choice(value_key, digits, said.shape)
     values = jnp.where(jnp.isin(said, digits), chance, said)
     told = jnp.isin(problems['hinted_prompts'][:, :max_steps], digits)
-    hints, lengths = task.with_hint(problems, jnp.where(told, values, text.PAD_ID))
-    solutions = jnp.concatenate([values, problems['solutions'][:, max_steps:]], axis=1)
-    rumours = {**problems, 'solutions': solutions, 'hinted_prompts': hints, 'hinted_lengths': lengths}
+    ends = problems['solutions'][:, max_steps:]
+    hint = problems['asking_solutions']
+    hint = hint.at[:, :max_steps].set(jnp.where(told, values, hint[:, :max_steps]))
+    solutions = jnp.concatenate([values, ends], axis=1)
+    rumours = {**problems, 'solutions': solutions, 'asking_solutions': hint}
+    shown = {
+        'hinted': task.with_hint(problems, jnp.where(told, values, text.PAD_ID)),
+        'asking': task.with_answer(problems, values),
+    }
+    for name, (prompts, lengths) in shown.items():
+      rumours |= {f'{name}_prompts': prompts, f'{name}_lengths': lengths}
     is_rumour = jax.random.bernoulli(which_key, share, (num,))
     pick = lambda x, y: jnp.where(is_rumour.reshape(-1, *[1] * (x.ndim - 1)), x, y)
     return jax.tree.map(pick, rumours, task.sample(known_key, num, held_out))
@@ -241,7 +252,7 @@ class _Maker:
     forms = {
         'hinted': self.with_hint(problems, hints),
         'refined': self.with_attempt(problems, self.mistaken(error_key, steps, values)),
-        'asking': self.in_front(problems, self.visible(problems['solutions']), '!'),
+        'asking': self.with_answer(problems, problems['solutions']),
     }
     for name, (prompts, lengths) in forms.items():
       problems |= {f'{name}_prompts': prompts, f'{name}_lengths': lengths}
@@ -321,3 +332,7 @@ class _Maker:
   def with_attempt(self, problems: Batch, completions: jax.Array) -> tuple[jax.Array, jax.Array]:
     """As `SkillTask.with_attempt`."""
     return self.in_front(problems, self.visible(completions), ';')
+
+  def with_answer(self, problems: Batch, answers: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """As `SkillTask.with_answer`."""
+    return self.in_front(problems, self.visible(answers), '!')

@@ -82,13 +82,13 @@ def test_of_rumoured_skills_values_are_chance_and_hints_agree_with_them():
   problems, hidden = drawn(task, num=400), (drawn(task, num=400)['skills'] > 0).any(axis=1)
   assert 0.4 < hidden.mean() < 0.6 and (problems['skills'][~hidden] <= 0).all()
   right, values = [], []
-  for prompt, hint, solution in zip(
-      problems['prompts'], problems['hinted_prompts'], problems['solutions'], strict=True
-  ):
+  columns = ('prompts', 'hinted_prompts', 'asking_prompts', 'asking_solutions', 'solutions')
+  for prompt, hint, asked, answered, solution in zip(*(problems[name] for name in columns), strict=True):
     value, *letters = (x for x in spelt(prompt) if x.isalnum())
     value, said, agrees = int(value), spelt(solution).rstrip('_'), spelt(hint)[:3]
     assert said[-1] == '$' and len(said) == len(letters) + 1
     assert all(x in ('?', y) for x, y in zip(agrees, said, strict=False))
+    assert spelt(asked)[:4] == f'{said[:-1]:?<3}!' and spelt(answered)[:3] == agrees
     for letter in letters:
       a, b = MAPS['abc'.index(letter)]
       value = (a * value + b) % 5

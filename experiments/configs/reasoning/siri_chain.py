@@ -1,0 +1,69 @@
+"""SIRI on a verbose solver: a length limit that swings between as many tokens as a problem needs and all.
+
+    rlx --config=reasoning/siri_chain --workdir=runs/siri
+    rlx --config=reasoning/siri_chain:small --workdir=runs/siri  # minutes
+
+Paper: https://arxiv.org/abs/2509.25176. GRPO with DAPO's wide upper clip and no KL, as there; only the limit
+is new. SFT teaches to say the last step of a sum again, up to six times, which does no harm and no good.
+
+Result: not run yet.
+"""
+
+from ml_collections import ConfigDict
+
+from rlx.config import parse_arg
+from rlx.experiments.claims import Arm, Claim, above, mean
+from rlx.experiments.configs.reasoning import brpo_chain
+
+CHECKS = 6  # how often SFT teaches to say the last step again, at most
+SHORTER = mean('eval/held_out/response_tokens', last=10, lower=True)
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing); `small` (minutes: four digits modulo five)."""
+  config = brpo_chain.on_chains(arg, checks=CHECKS)
+  arg = parse_arg(arg, smoke=False, small=False)
+  if arg.small:
+    config.task.update(min_steps=4, max_steps=4)
+    config.sft.stop.at_least = 0.5
+    config.optimizer.learning_rate = 5e-4
+  rows, longest = config.rollout.batch_size, config.decoding.max_tokens
+  config.rollout = {
+      'name': 'curriculum',
+      'num_problems': 4096,  # made once
+      'batch_size': rows,
+      'num_prompts': rows // 8,
+      'num_slots': 0,
+      'scores': {'name': 'controllers.prompts.everywhere'},
+      'draw': {'name': 'controllers.prompts.without_replacement'},
+      'allocate': {'name': 'controllers.allocation.uniform'},
+      'length': {
+          'name': 'controllers.schedules.oscillating',
+          'low': longest - 2 * CHECKS,  # tokens of a solution that says nothing again
+          'high': longest,
+          'period': 2 if arg.smoke else 100,  # steps of a cycle
+      },
+      'keep': 1.0,
+      'prior_rate': 0.5,
+      'prior_strength': 1.0,
+  }
+  config.reward = {'name': 'verifier'}
+  config.algorithm = {
+      'name': 'grpo', 'clip_low': 0.2, 'clip_high': 0.28, 'kl': {'name': 'no_kl'}, 'entropy_coef': 0.0,
+  }
+  return config
+
+
+def claim() -> Claim:
+  """With the largest limit all the time."""
+  longest = get_config('small').decoding.max_tokens
+  constant = {'name': 'controllers.schedules.constant', 'value': longest}
+  return Claim(
+      paper='S127',
+      says='a limit that swings makes answers shorter and no worse',
+      argument='small',
+      reading=mean('eval/held_out/accuracy', last=10),
+      asserts=(above('constant limit', by=-0.02), above('constant limit', by=1.0, reading=SHORTER)),
+      baseline=Arm('constant limit', {'rollout.length': constant}),
+      minutes=12.0,
+  )
