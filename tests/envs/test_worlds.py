@@ -189,14 +189,17 @@ def test_a_desk_sets_by_a_call_what_has_one_and_refuses_others():
   act = jax.jit(world.act)
 
   def told(state, action):
-    reply = act(state, jnp.asarray(world.encode(action)), jnp.int32(3), jax.random.key(0))
-    calls, refused = (float(reply.info[name]) for name in ('calls', 'refused'))
-    return reply.state, (world.decode(reply.observation), calls, refused)
+    reply = act(state, jnp.asarray(world.encode(action)), jnp.int32(len(action)), jax.random.key(0))
+    info = (float(reply.info[name]) for name in ('calls', 'refused', 'called'))
+    return reply.state, (world.decode(reply.observation), *info)
 
   state, first = told(state, 'sBx')
-  assert first == ('!B.', 0, 1) and int(state['fields'][1]) == -1
+  assert first == ('!B.', 0, 1, 0) and int(state['fields'][1]) == -1
+  by_hand = {**state, 'fields': jnp.array([0, -1])}
+  assert told(by_hand, 'r')[1] == (':B.', 0, 1, 0)
   state, second = told(state, 'sAx')
-  assert second == (':Ax', 1, 1) and int(state['fields'][0]) == 0
+  assert second == (':Ax', 1, 1, 0) and int(state['fields'][0]) == 0
+  assert told(state, 'r')[1] == (':Ax', 1, 1, 1)
 
 
 def test_the_same_dialogue_with_a_user_has_the_same_score():

@@ -1,19 +1,20 @@
 """NuRL with hints of the policy's own, written from the right answer; but for that, `nurl_skills.py`.
 
     rlx --config=curriculum/nurl_self_skills --workdir=runs/nurl_self
-    rlx --config=curriculum/nurl_self_skills:small,steps=4,rumours --workdir=runs/nurl_self  # what is claimed
 
 Paper: https://arxiv.org/abs/2509.25666. Here the present policy writes them, not the one before training.
 
-What is claimed is of the world with `rumours`, where lessons show how hints are written and that they are to
-be trusted. Three trial seeds came to 0.03, 0.03 and 0.2 there, with the hints of `nurl_skills.py` to 0, 0.03
-and 0.2, and by GRPO to nothing; behind 400 steps of lessons in the place of 260 to 0, 0 and 0.04.
+Result: it does not show. Mean of the last 10 eval/held_out/accuracy after 136,000 rollouts, median of 5 seeds
+(worst): 0.1197 (0.058), 'GRPO' 0.156 (0.1323). Claimed, and got (95 % interval over seeds): above 'GRPO', got
+-0.04089 (-0.09356 to -0.02967), the reverse holds. 235 CPU-s on 1 cores of a CPU;
+`rlx reproduce curriculum/nurl_self_skills`.
 
-In chains of three steps of six skills, half of which SFT taught, the reverse held, which was claimed before:
-0.1197 beside 0.156 by GRPO, medians of five seeds; beside GRPO with as many rows as there are in a batch, of
-which hints and second attempts cost half as many again, the seeds left it open: 0.1197 beside 0.093.
+Beside GRPO with as many rows as there are in a batch, of which hints and second attempts cost half as many
+again, the seeds left it open: 0.1197 beside 0.093.
 
-Result: not run yet.
+With `rumours`, as `nurl_skills.py` is claimed, ten trial seeds ended at 0 in the median, and at 0.22 at best.
+Three others came to 0.03, 0.03 and 0.2, with the hints of `nurl_skills.py` to 0, 0.03 and 0.2, and by GRPO to
+nothing; with a KL of 1e-3 GRPO came to 0.03, 0.17 and 0.18, and hints of its own to 0, 0 and 0.22.
 """
 
 from ml_collections import ConfigDict
@@ -23,7 +24,7 @@ from rlx.experiments.configs.curriculum import nurl_skills
 
 
 def get_config(arg: str = '') -> ConfigDict:
-  """Arguments: those of `nurl_skills.py` (`smoke`, `small`, `steps`, `rumours`)."""
+  """Arguments: those of `nurl_skills.py` (`smoke`, `steps`)."""
   config = nurl_skills.get_config(arg)
   sizes = {name: config.rollout[name] for name in ('batch_size', 'group_size', 'num_slots', 'num_retried')}
   config.rollout = {
@@ -37,16 +38,15 @@ def get_config(arg: str = '') -> ConfigDict:
 
 def claim() -> Claim:
   """Groups are sampled once, and as many rows as with the hints, one a group, and the second attempts."""
-  rows = 2 * nurl_skills.FEW + nurl_skills.FEW // 8
+  rows = nurl_skills.COMPLETIONS['batch_size'] + nurl_skills.AGAIN + nurl_skills.AGAIN // 8
   return Claim(
       paper='S217',
       says='hints of its own where a group has no success lift what GRPO cannot learn',
-      argument='small,steps=4,rumours=True',
+      argument='small,steps=3',
       reading=mean('eval/held_out/accuracy', last=10),
       asserts=(above('GRPO'),),
       cost=rows,
       budget_name='rollouts',
       baseline=Arm('GRPO', {'rollout': {**nurl_skills.COMPLETIONS, 'batch_size': rows}}, cost=rows),
-      seeds=10,
-      minutes=8.0,
+      minutes=6.0,
   )

@@ -22,6 +22,9 @@ _MARKS, _PAGES, _VALUES = ':!?.=@ctsr', 'ABCDEF', 'xyzuvw'
 def desk(*, pages: int, values: int, goals: int, calls: int, cost: float, held_out_share: float) -> TurnTask:
   """Episodes at a desk; handing in what was asked for is worth 1, less `cost` for each turn before.
 
+  `info` has `calls` and `refused`, how many calls worked and how many did not, and `called`, 1 where all is
+  right and a call has worked.
+
   Args:
     pages: with a field each, in 1..6.
     values: that a field can have, in 2..6; at first it has none.
@@ -88,7 +91,8 @@ def desk(*, pages: int, values: int, goals: int, calls: int, cost: float, held_o
     shown = jnp.where(content < 0, empty, words[jnp.maximum(content, 0)])
     observation = jnp.stack([sign, names[after['page']], shown]).astype(jnp.int32)
     solved = right.astype(jnp.float32)
-    info = {SUCCESS: solved, 'calls': after['called'], 'refused': after['refused']}
+    called = solved * (after['called'] > 0)
+    info = {SUCCESS: solved, 'called': called, 'calls': after['called'], 'refused': after['refused']}
     reward = solved - cost * (understood & ~ends)
     return Reply(after, observation, jnp.int32(3), reward, ends, understood, info)
 
