@@ -47,7 +47,7 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False, logs='whole')
   if arg.logs not in ('whole', 'steps'):
     raise ConfigError(f'logs={arg.logs!r} is none of whole, steps')
-  config = desk_ultracua.get_config(f'smoke={arg.smoke}', steps=STEPS)
+  config = desk_ultracua.at_desk(f'smoke={arg.smoke}', steps=STEPS)
   desk = config.task.to_dict()
   walk = {'name': 'worlds.logged.semi_online', 'task': desk, 'most_turns': TURNS, 'patches': PATCHES}
   steps = {

@@ -33,7 +33,7 @@ NEVER = 1e-9  # a learning rate
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   arg = parse_arg(arg, smoke=False)
-  config = desk_ultracua.get_config(f'smoke={arg.smoke}', steps=RL)
+  config = desk_ultracua.at_desk(f'smoke={arg.smoke}', steps=RL)
   if not arg.smoke:
     config.sft.steps = SHOWN
     config.evals.held_out.every = config.log.steps_per_dispatch = 10

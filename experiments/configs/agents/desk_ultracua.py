@@ -4,22 +4,17 @@
 
 The world is `envs/worlds/desk.py`: two of four fields are to be set, and half of them can be set by a call of
 three letters, as the prompt says. The others take a click and a letter, a turn each. Both kinds of actions
-are in the traces that are imitated, in 100 steps; then the outcome alone is paid.
+are in the traces that are imitated, in 100 steps; then success is paid, and more where a call helped.
 
 Paper: https://arxiv.org/abs/2510.17790
 
-Result: it shows in part. Mean of the last 2 eval/held_out/accuracy after 160 train steps, median of 10 seeds
-(worst): 0.9325 (0.85), 'primitives alone' 0.365 (0). Claimed, and got (95 % interval over seeds): above
-'primitives alone' by 0.05, got 0.565 (0.2891 to 0.7958); mean of the last 2 eval/held_out/turns: below
-'primitives alone' by 0.3, got 1.247 (0.875 to 1.753); mean of the last 2 eval/held_out/calls: above 0.6, got
-0.62 (0.4133 to 0.8), the seeds leave it open; mean of the last 2 eval/held_out/refused: below 0.2, got 0
-(-0.009167 to 0). 383 CPU-s on 1 cores of a CPU; `rlx reproduce agents/desk_ultracua`.
+Result: not run yet.
 
-Calls become fewer in GRPO, for nothing pays for them: five trial seeds had 0.81 an episode after imitation
-and 0.68 after GRPO. Where a turn costs 0.02 or 0.005 the same seeds stay at 0.79, and ten others each end at
-0.72 (0.655 to 0.763, and 0.655 to 0.778), right in 0.84 and 0.95 of the episodes (medians). But primitives
-alone then end at 0 (medians of those ten), most of them by handing in at once or never, and turns are no
-measure any more. Perhaps a cost that is taken off the reward of those alone who succeed would do.
+Paid for success alone, which was claimed before, calls become fewer in GRPO: on ten seeds there were 0.62 an
+episode (0.41 to 0.8), 0.81 behind imitation on five others; right were 0.93 and with primitives alone 0.37.
+Where a turn costs 0.02 or 0.005 ten seeds each end at 0.72 calls (0.655 to 0.763, and 0.655 to 0.778), right
+in 0.84 and 0.95 of the episodes (medians), but primitives alone then end at 0 (medians of those ten), most of
+them by handing in at once or never, and turns are no measure any more.
 """
 
 from ml_collections import ConfigDict
@@ -30,11 +25,25 @@ from rlx.experiments.configs.agents import rooms_grpo
 
 TURNS = {'turn_tokens': 3, 'max_turns': 8}  # `sbx` is a call, and all others end with an end token
 SHOWN = 100  # steps of imitation
+CALLED = 0.3  # what a right episode in which a call worked is worth beside
 ROOM = 48  # tokens behind the prompt: eight turns of three, and three that are read behind each
 
 
-def get_config(arg: str = '', *, steps: int = 60) -> ConfigDict:
-  """Arguments: `smoke` (seconds, learns nothing); `steps` are those of the last stage."""
+def get_config(arg: str = '') -> ConfigDict:
+  """Arguments: `smoke` (seconds, learns nothing)."""
+  config = at_desk(arg, steps=60)
+  config.reward = {'name': 'of_world.of_parts', 'weights': {'success': 1.0, 'called': CALLED}}
+  config.seed = 20  # the first ones had been looked at
+  return config
+
+
+def at_desk(arg: str, *, steps: int) -> ConfigDict:
+  """The same, paid for success alone: what other configs of the desk start from.
+
+  Args:
+    arg: `smoke` (seconds, learns nothing).
+    steps: of the last stage.
+  """
   arg = parse_arg(arg, smoke=False)
   config = rooms_grpo.get_config(f'smoke={arg.smoke}', steps=steps)
   config.task = config.sft.task = {
@@ -43,7 +52,7 @@ def get_config(arg: str = '', *, steps: int = 60) -> ConfigDict:
       'values': 3,
       'goals': 2,
       'calls': 2,  # fields that can be set by one
-      'cost': 0.0,  # of a turn; what is paid for handing in soon is learnt before anything else
+      'cost': 0.0,  # of a turn; how to hand in soon would be learnt before anything else
       'held_out_share': 0.2,
   }
   config.models.policy.update(width=32, mlp_size=64, context_length=60)  # 20 thousand parameters

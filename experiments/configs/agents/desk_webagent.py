@@ -39,7 +39,7 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False, only='both')
   if arg.only not in ('both', 'rl', 'bc'):
     raise ConfigError(f'only={arg.only!r} is none of both, rl, bc')
-  config = desk_ultracua.get_config(f'smoke={arg.smoke}', steps=STEPS)
+  config = desk_ultracua.at_desk(f'smoke={arg.smoke}', steps=STEPS)
   config.decoding.max_tokens = config.sft.decoding.max_tokens = ROOM  # all of the expert's turns fit
   config.rollout.update(
       name='turns.rewritten_episodes', batch_size=CONTEXT['rows'] * (8 if arg.smoke else EPISODES),
