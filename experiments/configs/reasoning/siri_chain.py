@@ -6,10 +6,11 @@
 Paper: https://arxiv.org/abs/2509.25176. GRPO with DAPO's wide upper clip and no KL, as there; only the limit
 is new. SFT teaches to say the last step of a sum again, up to six times, which does no good.
 
-Who says more slips more often, so GRPO alone makes answers shorter, too, and later: on three trial seeds they
-have 22 tokens behind SFT, 14.7 after 60 steps and 11 with the limit that swings (which needs 11), and where
-each token weighs the same (`reductions.token_mean`) 14.7 as well. So the run is short. On the fork task,
-which was claimed before, both arms came to 2 tokens within 90 steps, and nothing was left to see.
+GRPO alone makes answers shorter, too, and later, perhaps for who says more slips more often: so lengths are
+read over all of its evaluations. In the end, after 100 steps, five other seeds left open whether there is one
+token of twelve between them, 1.2 (0.07 to 2.1), at an accuracy that is no worse, 0 (-0.017 to 0.025). Where
+each token weighs the same (`reductions.token_mean`) three trial seeds had 14.7 tokens after 60 steps, and
+14.7 without that. On the fork task, which was claimed before, both arms came to 2 tokens within 90 steps.
 
 Result: not run yet.
 """
@@ -21,7 +22,7 @@ from rlx.experiments.claims import Arm, Claim, above, mean
 from rlx.experiments.configs.reasoning import brpo_chain
 
 CHECKS = 6  # how often SFT teaches to say the last step again, at most
-SHORTER = mean('eval/held_out/response_tokens', last=2, lower=True)
+SHORTER = mean('eval/held_out/response_tokens', last=5, lower=True)  # those of GRPO
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -31,7 +32,7 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.small:
     config.task.update(min_steps=4, max_steps=4)
     config.sft.stop.at_least = 0.5
-    config.steps = 100
+    config.steps, config.seed = 100, 5  # the first seeds had been looked at
     config.optimizer.update(learning_rate=5e-4, decay_steps=80)
   rows, longest = config.rollout.batch_size, config.decoding.max_tokens
   config.rollout = {
