@@ -9,9 +9,9 @@ is new. SFT teaches to say the last step of a sum again, up to six times, which 
 GRPO alone makes answers shorter, too, and later, perhaps for who says more slips more often: so lengths are
 read over all of its evaluations. In the end, after 100 steps, five other seeds left open whether there is one
 token of twelve between them, 1.2 (0.07 to 2.1), at an accuracy that is no worse, 0 (-0.017 to 0.025). Over
-all of GRPO five more had 2.8 tokens less (2.3 to 5.7), and left open the latter, 0.014 (-0.03 to 0.045). Where
-each token weighs the same (`reductions.token_mean`) three trial seeds had 14.7 tokens after 60 steps, and
-14.7 without that. On the fork task, which was claimed before, both arms came to 2 tokens within 90 steps.
+all of GRPO five more had 2.8 tokens less (2.3 to 5.7), and left open the accuracy, 0.014 (-0.03 to 0.045).
+Where each token weighs the same (`reductions.token_mean`) three trial seeds had 14.7 tokens after 60 steps,
+and 14.7 without that. On the fork task, which was claimed before, both arms came to 2 tokens within 90 steps.
 
 Result: not run yet.
 """
