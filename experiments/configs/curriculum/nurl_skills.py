@@ -19,9 +19,13 @@ problems of its lessons does not read hints. It was the same behind 40 steps of 
 `rumours` three trial seeds came to 0.06, 0.27 and 0.08 of the held-out problems; GRPO, which was stopped
 after 140 of its 300 steps, to 0, 0.08 and 0.02.
 
-Result: it shows. Mean of the last 10 eval/held_out/accuracy after 71,680 rollouts, median of 5 seeds (worst):
-0.177 (0.09633), 'GRPO' 0 (0). Claimed, and got (95 % interval over seeds): above 'GRPO', got 0.1997 (0.1023
-to 0.4533). 219 CPU-s on 2 cores of a CPU; `rlx reproduce curriculum/nurl_skills`.
+Without the bonus for entropy, after 300 steps, five seeds had 0.2 (0.1 to 0.45) more than GRPO, which had
+nothing, where lessons also showed how hints are written, and for that the true values; where they showed
+values of chance for that as well the same seeds ended at 0.03 (0 to 0.28), and five others without such
+lessons at 0.03 (0 to 0.43): policies are sure of wrong values too soon. With the bonus these five came to
+0.07 (0 to 1), and after 460 of 500 steps to 0.17 (0.03 to 1); three of them by GRPO to 0, in 180.
+
+Result: not run yet.
 """
 
 from ml_collections import ConfigDict
@@ -74,6 +78,8 @@ def get_config(arg: str = '') -> ConfigDict:
   if arg.rumours and not arg.smoke:
     config.rollout.update(batch_size=FEW, num_retried=FEW // 8)  # every group
     config.sft.rollout.batch_size, config.sft.steps = 64, SHOWN
+    config.seed = 10  # the first ones had been looked at
+    config.steps, config.optimizer.decay_steps = 500, 480
   return config
 
 
@@ -84,8 +90,10 @@ def _only_name(config: ConfigDict) -> None:
       **config.task, 'name': 'skills.rumoured', 'used': (0, 1), 'unknown': (2, 3), 'share': 0.25,
   }
   config.sft.stop = ConfigDict()
+  config.sft.rollout.forms = ('', 'hinted')
   config.updates.microbatches = 1
   config.optimizer.learning_rate = 1e-3
+  config.algorithm.entropy_coef = 0.01  # or values that are wrong are soon as sure as right ones
 
 
 def claim() -> Claim:
@@ -95,7 +103,7 @@ def claim() -> Claim:
       paper='S217',
       says='hints where a group has no success lift what GRPO cannot learn',
       argument='small,steps=4,rumours=True',
-      reading=mean('eval/held_out/accuracy', last=10),
+      reading=mean('eval/held_out/accuracy', last=3),
       asserts=(above('GRPO'),),
       cost=rows,
       budget_name='rollouts',
