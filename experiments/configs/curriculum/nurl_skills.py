@@ -25,7 +25,9 @@ values of chance for that as well the same seeds ended at 0.03 (0 to 0.28), and 
 lessons at 0.03 (0 to 0.43): policies are sure of wrong values too soon. With the bonus these five came to
 0.07 (0 to 1), and after 460 of 500 steps to 0.17 (0.03 to 1); three of them by GRPO to 0, in 180.
 
-Result: not run yet.
+Result: it shows. Mean of the last 3 eval/held_out/accuracy after 97,280 rollouts, median of 5 seeds (worst):
+0.3133 (0.14), 'GRPO' 0 (0). Claimed, and got (95 % interval over seeds): above 'GRPO', got 0.3104 (0.1767 to
+0.3759). 480 CPU-s on 2 cores of a CPU; `rlx reproduce curriculum/nurl_skills`.
 """
 
 from ml_collections import ConfigDict
