@@ -57,7 +57,7 @@ def at_desk(arg: str, *, steps: int) -> ConfigDict:
       'values': 3,
       'goals': 2,
       'calls': 2,  # fields that can be set by one
-      'cost': 0.0,  # of a turn; how to hand in soon would be learnt before anything else
+      'cost': 0.0,  # of a turn; handing in soon would be learnt before anything else
       'held_out_share': 0.2,
   }
   config.models.policy.update(width=32, mlp_size=64, context_length=60)  # 20 thousand parameters
