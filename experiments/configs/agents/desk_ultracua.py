@@ -4,7 +4,8 @@
 
 The world is `envs/worlds/desk.py`: two of four fields are to be set, and half of them can be set by a call of
 three letters, as the prompt says. The others take a click and a letter, a turn each. Both kinds of actions
-are in the traces that are imitated, in 100 steps; then success is paid, and more where a call helped.
+are in the traces that are imitated, in 100 steps; then success is paid, and more where a call has worked. The
+bonus is ours: what the paper pays was not at hand.
 
 Paper: https://arxiv.org/abs/2510.17790
 

@@ -7,7 +7,8 @@ Paper: https://arxiv.org/abs/2509.25666. Here the present policy writes them, no
 
 With `rumours`, and without its bonus for entropy, ten trial seeds ended at 0 in the median, and at 0.22 at
 best. Three others came to 0.03, 0.03 and 0.2, with the hints of `nurl_skills.py` to 0, 0.03 and 0.2, and by
-GRPO to nothing; with a KL of 1e-3 GRPO came to 0.03, 0.17 and 0.18, and hints of its own to 0, 0 and 0.22.
+GRPO to nothing; with a KL of 1e-3 hints of its own came to 0, 0 and 0.22, and GRPO, behind other lessons, to
+0.03, 0.17 and 0.18.
 
 In chains of three steps of six skills, half of which SFT taught, the reverse held, which was claimed before:
 0.1197 beside 0.156 by GRPO, medians of five seeds; beside GRPO with as many rows as there are in a batch, of
@@ -43,7 +44,7 @@ def claim() -> Claim:
   rows = 2 * nurl_skills.FEW + nurl_skills.FEW // 8
   return Claim(
       paper='S217',
-      says='hints of its own where a group has no success lift what GRPO cannot learn',
+      says='hints of its own where a group has no success lift what GRPO does not learn, at equal rollouts',
       argument='small,steps=4,rumours=True',
       reading=mean('eval/held_out/accuracy', last=3),
       asserts=(above('GRPO'),),

@@ -12,7 +12,8 @@ seeds): above 'at random', got -0.007777 (-0.03057 to 0.02057), the run fails it
 
 On sums, where easy problems teach what the hard ones need, it did not show: 0.3197 (0.2707) beside
 0.314 (0.1957) at random where difficulty was uneven, 0.6187 (0.2667) beside 0.6567 (0.281) where it was not;
-median and worst of five seeds.
+median and worst of five seeds. Where a quarter is right in 0.15 of its demonstrations and the others in 0.97,
+four trial seeds had 0.94 after 480 steps, and at random 0.92 after 460.
 """
 
 from ml_collections import ConfigDict
