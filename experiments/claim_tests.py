@@ -15,7 +15,7 @@ draws, and of them as many as fit in so many minutes. So each change has some tr
 """
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import datetime
 import functools
 import math
@@ -23,6 +23,7 @@ import pathlib
 import random
 import shutil
 import sys
+import time
 
 from rlx.experiments import claims, imports, reproduce, results, slow_tests
 from rlx.experiments.claims import Claim
@@ -38,6 +39,8 @@ On {where}, often with other work beside it.
 | config | id | kept | seen again | passed | CPU-minutes | day | commit |
 |---|---|---|---|---|---|---|---|
 """
+
+CAUTION = 2.0  # times as long as is kept, until one has been run here: the machine may be slower
 
 
 def main(argv: list[str]) -> int:
@@ -90,14 +93,15 @@ def _changed(known: Mapping[str, Claim]) -> list[tuple[str, Claim]]:
   return sorted((one for one in known.items() if can_fail_now(*one)), key=lot)
 
 
-def _fitting(chosen: list, minutes: float) -> list:
-  """In their order all that fit into so many minutes beside those before them."""
-  fitting, left = [], 60 * minutes
+def _fitting(chosen: list, minutes: float) -> Iterator[tuple[str, Claim]]:
+  """One after the other those that fit into what is left of the minutes, at the pace of those before them."""
+  began, expected, pace = time.monotonic(), 0.0, CAUTION
   for name, claim in chosen:
-    if (seconds := reproduce.estimate(name, claim)) <= left:
-      fitting.append((name, claim))
-      left -= seconds
-  return fitting
+    seconds, spent = reproduce.estimate(name, claim), time.monotonic() - began
+    pace = spent / expected if expected else pace
+    if pace * seconds <= 60 * minutes - spent:
+      yield name, claim
+      expected += seconds
 
 
 def _asked(words: Iterable[str], rows) -> list[tuple[str, Claim]]:

@@ -42,7 +42,6 @@ COMMANDS = (
     'init-model', 'generate', 'evaluate', 'play', 'report', 'export', 'make-dataset', 'launch', 'sweep',
     'compare', 'reproduce', 'replay', 'replay-calls', 'list', 'show',
 )
-WITHOUT_JAX = ('launch', 'list', 'show')
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -97,8 +96,7 @@ def _command(argv: list[str]) -> int:
   if name not in COMMANDS:
     hint = did_you_mean(name, ('train', *COMMANDS)) or '; see rlx --help'
     raise CommandError(f'there is no command {name!r}{hint}')
-  if name not in WITHOUT_JAX:
-    use_compilation_cache()
+  use_compilation_cache()
   try:
     return importlib.import_module(_module(name)).main(rest)
   except OSError as error:
@@ -297,13 +295,16 @@ def _configs() -> list[str]:
 
 
 def use_compilation_cache() -> None:
-  """Compiled programs outlive the process, so that a second start takes seconds."""
-  import jax
+  """Compiled programs outlive the process, so that a second start takes seconds; what is set already stays.
 
-  if jax.config.jax_compilation_cache_dir is None:
-    cache = Path(os.environ.get('XDG_CACHE_HOME', Path.home() / '.cache')) / 'rlx' / 'compiled'
-    jax.config.update('jax_compilation_cache_dir', str(cache))
-  jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.5)
+  Importing jax takes a second, which `--help` and the shell's completion need not wait for: it reads this."""
+  home = Path(os.environ.get('XDG_CACHE_HOME', Path.home() / '.cache'))
+  cache = os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(home / 'rlx' / 'compiled'))
+  seconds = os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.5')
+  jax = sys.modules.get('jax')
+  if jax is not None and jax.config.jax_compilation_cache_dir is None:
+    jax.config.update('jax_compilation_cache_dir', cache)
+    jax.config.update('jax_persistent_cache_min_compile_time_secs', float(seconds))
 
 
 def _topology(arguments, config):

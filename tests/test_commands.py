@@ -41,7 +41,10 @@ def test_every_command_has_help(command, capsys):
   assert 'usage: rlx' in helped(capsys, command)
 
 
-@pytest.mark.parametrize('argv', [['--help'], ['--version'], ['list', 'algorithms']])
+@pytest.mark.parametrize('argv', [
+    ['--help'], ['--version'], ['list', 'algorithms'],
+    *([command, '--help'] for command in ('evaluate', 'init-model', 'reproduce', 'sweep', 'train')),
+])
 def test_what_only_prints_does_not_import_jax(argv):
   program = f'import sys; from rlx.experiments.launch import main\ntry: main({argv})\n'
   program += 'except SystemExit: pass\nsys.exit("jax" in sys.modules)'

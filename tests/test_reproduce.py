@@ -224,11 +224,21 @@ def test_what_is_run_again_can_fail_and_reads_what_has_changed(monkeypatch):
   assert {name for name, _ in claim_tests._changed(known)} == {'a/reads', 'd/lost_commit'}
 
 
-def test_as_many_claims_are_run_again_as_fit(monkeypatch):
-  seconds = {'long': 500, 'short': 90, 'longer': 400, 'shortest': 30}
+@pytest.mark.parametrize(('pace', 'fitting'), [
+    (1.0, ['short', 'middle', 'longer', 'shortest']),
+    (2.0, ['short', 'middle', 'shortest']),
+    (4.0, ['short']),
+])
+def test_as_many_claims_are_run_again_as_fit(pace, fitting, monkeypatch):
+  """The first one at twice what is kept of it, and the others as this machine has turned out to be."""
+  seconds, now = {'long': 500, 'short': 150, 'middle': 90, 'longer': 200, 'shortest': 30}, [0.0]
   monkeypatch.setattr(reproduce, 'estimate', lambda name, claim: seconds[name])
-  fitting = claim_tests._fitting([(name, None) for name in seconds], 10.0)
-  assert [name for name, _ in fitting] == ['long', 'short']
+  monkeypatch.setattr(claim_tests.time, 'monotonic', lambda: now[0])
+  ran = []
+  for name, _ in claim_tests._fitting([(name, None) for name in seconds], 10.0):
+    ran.append(name)
+    now[0] += pace * seconds[name]
+  assert ran == fitting
 
 
 @pytest.mark.parametrize(('reason', 'said', 'passed'), [
