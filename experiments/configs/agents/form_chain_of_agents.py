@@ -15,18 +15,19 @@ Paper: https://arxiv.org/abs/2508.13167
 A smaller form (three fields and values, 24 traces) was tried with five seeds: .09 of its held-out tasks were
 solved, .03 without RL; what both stages learnt were the tasks themselves, of which it has few. With this
 form and 96 traces RL did not end above distilling over five seeds either. With 128 one seed rose from .72 to
-.9 by RL; hence this set-up, in which distilling alone solves most of the tasks, and little is left to gain.
+.9 by RL; with 100 steps of RL, half of its rate and no bonus for entropy, five seeds ended at 0.85, and at
+0.835 by distilling alone.
 
 Fewer traces were tried on three trial seeds. Of 48, with 160 steps of distilling and 300 of RL, both came to
-0.08. Of 96, with 80 steps of distilling, 320 of RL and three times its rate: RL went from 0.15 down to 0.03,
-and back to 0.2; distilling alone was not run then. Of 112, with 120 and 240 steps, distilling alone came to
+0.08. Of 96, with 80 steps of distilling, 320 of RL and a rate of 1.5e-3: RL went from 0.15 down to 0.03, and
+back to 0.2; distilling alone was not run then. Of 112, with 120 and 240 steps, distilling alone came to
 0.68 and RL behind it to 0.62, the means of three. With 160 and 300 steps and 128 episodes a step, four
 other seeds came to 0.72 and 0.77.
 
-Result: it does not show. Mean of the last 2 eval/held_out/accuracy after 260 train steps, median of 5 seeds
-(worst): 0.85 (0.83), 'distilled alone' 0.835 (0.59). Claimed, and got (95 % interval over seeds): above
-'distilled alone' by 0.1, got 0.02 (-0.055 to 0.1933), the run fails it. 279 CPU-s on 2 cores of a CPU;
-`rlx reproduce agents/form_chain_of_agents`.
+What helps is a bonus for entropy, with twice the rate: after 160 and 200 steps three trial seeds came to 0.98,
+0.89 and 0.85, and by distilling alone to 0.85, 0.56 and 0.7.
+
+Result: not run yet.
 """
 
 from ml_collections import ConfigDict
@@ -38,7 +39,7 @@ from rlx.experiments.configs.agents import rooms_grpo
 from rlx.experiments.configs.agents.desk_webagent import alone
 
 TURNS = {'turn_tokens': 2, 'max_turns': 12}  # a tag and a word; ten for two goals
-SHOWN, DISTILLED, STEPS = 128, 160, 100  # episodes, and steps of both stages
+SHOWN, DISTILLED, STEPS = 128, 160, 260  # episodes, and steps of both stages
 
 
 def get_config(arg: str = '') -> ConfigDict:
@@ -56,7 +57,9 @@ def get_config(arg: str = '') -> ConfigDict:
       batch_size=min(config.rollout.batch_size, 64), num_slots=0, turn_tokens=TURNS['turn_tokens'],
       max_turns={'name': 'controllers.schedules.constant', 'value': TURNS['max_turns']},
   )
-  config.optimizer.learning_rate = 5e-4
+  config.optimizer.learning_rate = 1e-3
+  config.algorithm.entropy_coef = 0.01  # distilling leaves policies too sure
+  config.seed = 10  # the first ones had been looked at
   config.sft.optimizer.learning_rate = 3e-3
   config.optimizer.warmup_steps = 10
   config.sft.rollout.update(TURNS, num_problems=SHOWN, batch_size=min(config.sft.rollout.batch_size, 32))
@@ -77,5 +80,6 @@ def claim() -> Claim:
       reading=mean('eval/held_out/accuracy', last=2),
       asserts=(above('distilled alone', by=0.1),),
       baseline=Arm('distilled alone', config='agents/form_chain_of_agents:only=bc'),
-      minutes=4.0,
+      seeds=8,
+      minutes=8.0,
   )
