@@ -497,7 +497,7 @@ ROWS = (
         transferring(), reward, POLICY, no_kl(), **clip, sft_coef=1.0)),
     Row('clpo', lambda: clpo(
         with_columns(samples(), hard=lambda batch: batch['groups'] % 2 == 0), reward, POLICY, held(), **clip,
-        hard_scale=0.5), slow=('reference',)),
+        hard_scale=0.5, entropy_coef=0.01), slow=('reference',)),
     Row('pav', lambda: pav(
         samples(), reward, POLICY, POLICY, no_kl(), TASK, **clip, separator='0', max_steps=2,
         prover_samples=2, best_of=1, alpha=1.0), slow=('prover',)),

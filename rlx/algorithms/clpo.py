@@ -33,6 +33,7 @@ def clpo(
     clip_low: float,
     clip_high: float,
     hard_scale: float,
+    entropy_coef: float,
 ) -> Algorithm:
   """GRPO whose KL counts less for hard problems.
 
@@ -44,6 +45,7 @@ def clpo(
     clip_low: the ratio counts down to 1 - clip_low.
     clip_high: the ratio counts up to 1 + clip_high.
     hard_scale: s, at least 0.
+    entropy_coef: weight of an entropy bonus (0 in the paper).
   Raises:
     ValueError: `hard_scale` is negative.
   """
@@ -57,6 +59,6 @@ def clpo(
   return policy_gradient(
       rollout, reward, policy, kl, baseline=groups.normalised, weight=weights.equal, level=ratios.ratio,
       surrogate=partial(policy_losses.clipped, clip_low=clip_low, clip_high=clip_high),
-      reduction=reductions.sequence_mean, kl_estimator=estimator, entropy_coef=0.0,
+      reduction=reductions.sequence_mean, kl_estimator=estimator, entropy_coef=entropy_coef,
       correction=corrections.none, correction_level=ratios.ratio,
   )

@@ -78,20 +78,26 @@ def test_the_kl_of_hard_problems_counts_less():
       annotated = method.advantage(models, batch, jax.random.key(0))
       return method.loss(models, annotated, jax.random.key(0))[0]
 
-    ours = [of(clpo(draw, REWARD, POLICY, held, **CLIP, hard_scale=s)) for s in (0.0, 0.5, 1.0)]
-    plain = [of(grpo(draw, REWARD, POLICY, kl, **CLIP, entropy_coef=0.0)) for kl in (no_kl(), held)]
+    ours = [
+        of(clpo(draw, REWARD, POLICY, held, **CLIP, hard_scale=s, entropy_coef=c))
+        for s, c in ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (1.0, 0.2))
+    ]
+    plain = [
+        of(grpo(draw, REWARD, POLICY, kl, **CLIP, entropy_coef=c))
+        for kl, c in ((no_kl(), 0.0), (held, 0.0), (held, 0.2))
+    ]
     return ours, plain, *(POLICY.score(models[name], batch)[0] for name in ('policy', 'reference'))
 
   ours, plain, logprobs, fixed = losses(batch)
   mask = np.asarray(batch['action_mask'])
   difference = np.where(mask, np.asarray(fixed) - np.asarray(logprobs), 0)
   kl = (np.exp(difference) - difference - 1).sum(axis=1) / mask.sum(axis=1)
-  for scale, loss in zip((0, 0.5, 1), ours, strict=True):
+  for scale, loss in zip((0, 0.5, 1), ours[:3], strict=True):
     expected = plain[0] + 0.1 * (kl[:8].sum() + scale * kl[8:].sum()) / 16
     np.testing.assert_allclose(loss, expected, rtol=1e-4)
-  np.testing.assert_allclose(ours[2], plain[1], rtol=1e-5)
+  np.testing.assert_allclose(ours[2:], plain[1:], rtol=1e-5)
   with pytest.raises(ValueError, match='hard_scale=-1'):
-    clpo(draw, REWARD, POLICY, held, **CLIP, hard_scale=-1)
+    clpo(draw, REWARD, POLICY, held, **CLIP, hard_scale=-1, entropy_coef=0.0)
 
 
 def teaching(rollout, params):

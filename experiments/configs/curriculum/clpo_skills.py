@@ -50,6 +50,7 @@ def get_config(arg: str = '') -> ConfigDict:
       'clip_high': 0.2,
       'kl': {'name': 'kl_in_loss', 'coef': 1e-3},  # the authors' code
       'hard_scale': 0.5,  # the authors' code
+      'entropy_coef': 0.0,
   }
   return config
 
