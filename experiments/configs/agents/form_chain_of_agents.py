@@ -29,7 +29,10 @@ What helps is a bonus for entropy, with twice the rate. Of 128, with 160 and 260
 (0.03 to 0.146), where 0.1 was claimed. Of 112, as below, four trial seeds came to 0.95, 0.84, 0.82 and 0.81,
 and by distilling alone to 0.72, 0.44, 0.67 and 0.61.
 
-Result: not run yet.
+Result: it shows. Mean of the last 2 eval/held_out/accuracy after 420 train steps, median of 8 seeds (worst):
+0.905 (0.665), 'distilled alone' 0.715 (0.535). Claimed, and got (95 % interval over seeds): above 'distilled
+alone' by 0.1, got 0.165 (0.105 to 0.2701). 764 CPU-s on 2 cores of a CPU;
+`rlx reproduce agents/form_chain_of_agents`.
 """
 
 from ml_collections import ConfigDict
