@@ -14,7 +14,8 @@ five steps, behind an SFT of half of the skills, hardly a problem is solved: 0.0
 (0.014) by GRPO, five seeds; with three, GRPO was above as well, three trial seeds. With `rumours` and without
 the bonus, in batches of 128 rows, three others came to 0.05 in the median, and to 0.17 by GRPO.
 With the bonus four trial seeds were at 0.87, 0.48, 0.17 and 0.37 after 380 of the 500 steps, and by GRPO
-without one at 0.03, 0.06, 0.16 and 0.08 after all of them.
+without one at 0.03, 0.06, 0.16 and 0.08 after all of them. Five other seeds came to 0.22 (0.11), by GRPO to
+nothing, and to 0.10 (0.05) without a bonus, which they left open (0.065, -0.055 to 0.229).
 
 Result: not run yet.
 """
@@ -53,6 +54,8 @@ def get_config(arg: str = '') -> ConfigDict:
       'medium_max': 0.7,  # the authors' code
   }
   config.sft.rollout.forms = ('', 'hinted', 'decomposed')
+  if arg.rumours and not arg.smoke:
+    config.seed = 20  # the first ones had been looked at
   config.slow = {'reference': 'policy'}
   config.algorithm = {
       'name': 'clpo',
@@ -85,5 +88,6 @@ def claim() -> Claim:
       ),
       baseline=Arm('GRPO', grpo(0.01)),
       beside=(Arm('GRPO without a bonus', grpo(0.0)),),
-      minutes=8.0,
+      seeds=10,
+      minutes=15.0,
   )
