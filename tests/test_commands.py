@@ -51,6 +51,24 @@ def test_what_only_prints_does_not_import_jax(argv):
   assert subprocess.run([sys.executable, '-c', program], check=False, stdout=subprocess.PIPE).returncode == 0
 
 
+@pytest.mark.parametrize('imported', [False, True])
+@pytest.mark.parametrize('given, found', [
+    ({}, ['home/rlx/compiled', '0.5']),
+    ({'JAX_COMPILATION_CACHE_DIR': 'own', 'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '2'}, ['own', '2.0']),
+])
+def test_compiled_programs_are_kept_in_a_folder(imported, given, found):
+  """Whether jax is imported before or behind; what the user has set stays."""
+  program = f"""from rlx.experiments import launch
+if {imported}: import jax
+launch.use_compilation_cache()
+import jax
+print(jax.config.jax_compilation_cache_dir, jax.config.jax_persistent_cache_min_compile_time_secs)"""
+  environment = {name: value for name, value in os.environ.items() if not name.startswith('JAX_')}
+  environment |= {'XDG_CACHE_HOME': 'home', **given}
+  told = subprocess.run([sys.executable, '-c', program], env=environment, check=True, stdout=subprocess.PIPE)
+  assert told.stdout.decode().split() == found
+
+
 @pytest.mark.parametrize('argv, words', [
     ([], '--config=NAME is missing'),
     (['train'], '--config=NAME is missing'),
