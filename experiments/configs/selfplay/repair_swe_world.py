@@ -13,6 +13,10 @@ eight episodes that the surrogate calls passing.
 Paper: https://arxiv.org/abs/2602.03419. There one model says what is printed and another one the verdict;
 here it is one.
 
+Tried: 420 steps of what the interpreter prints and 270 of GRPO with a bonus of 0.01 for entropy, four trial
+seeds. They were at 0.40, 0.69, 0.79 and 0.62 after 240 steps of GRPO, but behind 120 of them the surrogate
+foresaw 0.82, 0.99, 0.97 and 0.73 of the runs, and the best of eight was better by 0.08, 0.02, 0.03 and 0.13.
+
 Result: it shows in part. Final eval/real/accuracy after 450 train steps, median of 5 seeds (worst): 0.4375
 (0.2656), 'verdicts of chance' 0.1328 (0.1289), 'in the interpreter' 0.4805 (0.3164). Claimed, and got (95 %
 interval over seeds): final eval/best/foreseen: above 0.95, got 0.9547 (0.8014 to 0.9606), the seeds leave it
