@@ -25,8 +25,8 @@ values of chance for that as well the same seeds ended at 0.03 (0 to 0.28), and 
 lessons at 0.03 (0 to 0.43), perhaps for policies are sure of wrong values too soon. With the bonus these five
 came to 0.07 (0 to 1), and after 460 of 500 steps to 0.17 (0.03 to 1); three of them by GRPO to 0, in 180. It
 is not that GRPO never can: with a KL of 1e-3 and without the bonus, behind lessons of decomposed problems,
-too, it had three of them at 0.03, 0.17 and 0.18 after 300 steps, and ten others at 0.155 (0) after 500, but at
-0 with the bonus (`clpo_skills.py`).
+too, it had three of them at 0.03, 0.17 and 0.18 after 300 steps, and ten others at 0.155 (0) after 500, but
+at 0 with the bonus (`clpo_skills.py`).
 
 Result: it shows. Mean of the last 3 eval/held_out/accuracy after 97,280 rollouts, median of 5 seeds (worst):
 0.3133 (0.14), 'GRPO' 0 (0). Claimed, and got (95 % interval over seeds): above 'GRPO', got 0.3104 (0.1767 to
