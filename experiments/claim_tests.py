@@ -95,10 +95,10 @@ def _changed(known: Mapping[str, Claim]) -> list[tuple[str, Claim]]:
 
 def _fitting(chosen: list, minutes: float) -> Iterator[tuple[str, Claim]]:
   """One after the other those that fit into what is left of the minutes, at the pace of those before them."""
-  began, expected, pace = time.monotonic(), 0.0, CAUTION
+  began, expected = time.monotonic(), 0.0
   for name, claim in chosen:
     seconds, spent = reproduce.estimate(name, claim), time.monotonic() - began
-    pace = spent / expected if expected else pace
+    pace = spent / expected if expected else CAUTION
     if pace * seconds <= 60 * minutes - spent:
       yield name, claim
       expected += seconds

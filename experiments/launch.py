@@ -96,7 +96,8 @@ def _command(argv: list[str]) -> int:
   if name not in COMMANDS:
     hint = did_you_mean(name, ('train', *COMMANDS)) or '; see rlx --help'
     raise CommandError(f'there is no command {name!r}{hint}')
-  use_compilation_cache()
+  if name != 'launch':  # its jobs find their own folder where they run
+    use_compilation_cache()
   try:
     return importlib.import_module(_module(name)).main(rest)
   except OSError as error:
