@@ -25,10 +25,10 @@ back to 0.2; distilling alone was not run then. Of 112, with 120 and 240 steps, 
 other seeds came to 0.72 and 0.77.
 
 What helps are more steps of RL at twice the rate, here with a bonus for entropy. Of 128, with 160 and 260
-steps, eight seeds so came to 0.985 (0.68), and by distilling alone, which then solves most of the tasks, to 0.875 (0.705): above it by 0.08
-(0.03 to 0.146), where 0.1 was claimed. Of 112, as below, four trial seeds came to 0.95, 0.84, 0.82 and 0.81,
-and by distilling alone to 0.72, 0.44, 0.67 and 0.61; without the bonus, which hardly matters, to 0.91, 0.84,
-0.82 and 0.72.
+steps, eight seeds so came to 0.985 (0.68), and by distilling alone, which then solves most of the tasks, to
+0.875 (0.705): above it by 0.08 (0.03 to 0.146), where 0.1 was claimed. Of 112, as below, four trial
+seeds came to 0.95, 0.84, 0.82 and 0.81, and by distilling alone to 0.72, 0.44, 0.67 and 0.61; without
+the bonus, which hardly matters, to 0.91, 0.84, 0.82 and 0.72.
 
 Result: it shows. Mean of the last 2 eval/held_out/accuracy after 420 train steps, median of 8 seeds (worst):
 0.905 (0.665), 'distilled alone' 0.715 (0.535). Claimed, and got (95 % interval over seeds): above 'distilled
