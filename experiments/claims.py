@@ -47,7 +47,8 @@ class Reading:
     metric: its name in `metrics.jsonl`. Those of evaluations (`eval/..`) are had of seeds side by side in
       one program; any other is read from one run a seed.
     how: in words, which with the metric says what is read.
-    read: (places [points] in the budget's unit, values [seeds, points]) -> [seeds].
+    read: (places [points] in the budget's unit, values [seeds, points]) -> [seeds]; where seeds learn from
+      each other, one number for each group of them, as in `stages/swarm_skills`.
     lower: whether less of it is better.
   """
 

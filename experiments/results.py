@@ -187,8 +187,10 @@ def sentence(result: Result) -> str:
   arms = ', '.join([read(claim.arms[0]), *(f'{arm.name!r} {read(arm)}' for arm in claim.arms[1:])])
   spent = f'{number(kept["arms"][claims.RUN]["budget"])} {claim.unit}'
   what = f'{claim.reading.name[0].upper()}{claim.reading.name[1:]} after {spent}'
+  num = len(result.measured[claims.RUN].readings[claim.reading.name])
+  each = 'seeds' if num == claim.seeds else f'groups of {claim.seeds // num} seeds'
   return (
-      f'it {_kind(result)}. {what}, median of {claim.seeds} seeds (worst): {arms}. Claimed, and got (95 % '
+      f'it {_kind(result)}. {what}, median of {num} {each} (worst): {arms}. Claimed, and got (95 % '
       f'interval over seeds): {_said(result)}. {kept["cpu_seconds"]} CPU-s on {kept["machine"]}; '
       f'`rlx reproduce {result.name}`.'
   )
