@@ -284,6 +284,12 @@ def _all_gather(part, axis, dtype, of_parts):
   return jax.lax.all_gather(part.astype(dtype), 'fsdp', axis=axis, tiled=True)
 
 
+def makes_whole(how: Mapping[str, Any]) -> bool:
+  """Whether a policy of `jax.checkpoint`, which is told `how` of an operation, is asked about `whole`."""
+  inner = getattr(how.get('call_jaxpr'), 'eqns', ())
+  return any(x.primitive.name == 'all_gather' and 'fsdp' in x.params['axis_name'] for x in inner)
+
+
 def _scatter_sum(axis, dtype, of_parts, residuals, cotangent):
   del dtype, residuals
   sums = jax.lax.psum_scatter(cotangent.astype(of_parts), 'fsdp', scatter_dimension=axis, tiled=True)

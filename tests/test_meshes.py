@@ -241,6 +241,18 @@ def test_of_the_stream_between_blocks_a_device_keeps_its_columns():
   assert a_layer <= 1.25 * 2 * 4 * 1024 * 64 / 4 + weights  # 2 rows of width 64, float32, by four devices
 
 
+def test_a_gradient_makes_a_layer_whole_anew_and_keeps_none():
+  """Or every device would hold the weights of all layers, which is what `fsdp` is there against."""
+  heavy = LLAMA.replace(width=128, mlp_size=512)
+  compiled = {n: pass_of(heavy.replace(num_layers=n), 8, (1, 4, 1)) for n in (2, 6)}
+  temporaries = {n: program.memory_analysis().temp_size_in_bytes for n, (program, *_) in compiled.items()}
+  a_layer = sum(4 * leaf.size for leaf in jax.tree.leaves(compiled[2][1]['layers'])) / 2
+  assert (temporaries[6] - temporaries[2]) / 4 < 0.25 * a_layer
+  sent = costs.read(compiled[6][0].as_text(), trips=lambda loop: 6).collectives
+  gathered = sum(x.num_bytes for x in sent if x.op_name.endswith('all_gather'))  # in one round of each loop
+  assert gathered > 2 * 0.75 * a_layer, 'once forward and once for the gradient'
+
+
 @pytest.mark.parametrize('length', cases([32, 29], at_once=[29]))
 def test_columns_that_are_kept_apart_change_no_gradient(length):
   alone, *arguments = pass_of(LONG, length, (1, 1, 1))

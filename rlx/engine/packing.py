@@ -38,8 +38,8 @@ class Packing:
       so that attention grows with it, while rows that are short beside it leave less room unused.
     rows: packed rows that go through the model at a time, on each shard of devices.
     share_prompts: the prompt of a group is put in a packed row once for all rows of the group there.
-    kept: of so many parts the activations are kept for the gradient; those behind are computed anew. On a
-      mesh that splits weights this wants `remat`: otherwise what was gathered is among the activations.
+    kept: of so many parts the activations are kept for the gradient; those behind are computed anew. Weights
+      that a mesh splits are not among them.
   """
 
   columns: int
