@@ -195,6 +195,37 @@ def sum_over_tensor(function: Callable[[Any], jax.Array], arrays: Any, *, axis: 
   return _over_tensor(local, (PartitionSpec(*[None] * axis, 'tensor'),), PartitionSpec())(arrays)
 
 
+def sum_of_parts(
+    function: Callable[[Any, Any], jax.Array], same: Any, parts: Any, *, axes: Any
+) -> jax.Array:
+  """`function(same, parts)`, a sum over axes that are split over `tensor`: devices sum what they have of it,
+  then over each other, once; so they do for the gradient of what is the same on all of them.
+
+  Args:
+    function: of arrays.
+    same: a tree of them that all devices have.
+    parts: a tree of those that are split, where `tensor` divides them all; otherwise nothing is split here.
+    axes: of each of `parts`, the one that is summed over.
+  """
+  shards = tensor_shards()
+  sizes = jax.tree.leaves(jax.tree.map(lambda x, axis: x.shape[axis], parts, axes))
+  if shards == 1 or any(size % shards for size in sizes):
+    return function(same, parts)
+  split = jax.tree.map(lambda axis: PartitionSpec(*[None] * axis, 'tensor'), axes)
+  local = lambda same, parts: _summed(function(same, parts))
+  return _over_tensor(local, (PartitionSpec(), split), PartitionSpec())(same, parts)
+
+
+@jax.custom_vjp
+def _summed(x):
+  """The sum over `tensor`. All devices have its gradient, of which `shard_map` gives each a share: the gradient
+  of `psum` would add them up again, at the price of a sum."""
+  return jax.lax.psum(x, 'tensor')
+
+
+_summed.defvjp(lambda x: (_summed(x), None), lambda _, share: (share * jax.lax.axis_size('tensor'),))
+
+
 def own_columns(x: jax.Array) -> jax.Array:
   """[B, T, ...], whole on every device of `tensor`, of which each of the n devices keeps T / n columns.
 

@@ -140,13 +140,18 @@ def _experts(weights, config, x):
   times = functools.partial(jnp.matmul, preferred_element_type=jnp.float32)
   logits = _product(times, rows, weights['router'], config)
 
-  def feed_forward(rows, sizes):
-    grouped = functools.partial(experts.grouped_matmul, sizes=sizes)
-    project = lambda names, y: [_product(grouped, y, weights[f'expert_{name}'], config) for name in names]
+  names = ('up', 'gate', 'down') if config.gated else ('up', 'down')
+  matrices = [_whole(weights[f'expert_{name}'], config) for name in names]
+
+  def feed_forward(rows, sizes, matrices):
+    of = dict(zip(names, matrices, strict=True))
+    project = lambda names, y: [experts.grouped_matmul(y, of[name], sizes) for name in names]
     return _feed_forward(config, rows, project)
 
-  choice = {'experts_per_token': config.experts_per_token, 'normalise': config.normalise_experts}
-  return experts.mixture(rows, logits, feed_forward, **choice).reshape(x.shape)
+  return experts.mixture(
+      rows, logits, feed_forward, matrices, hidden_axes=[1 if name == 'down' else 2 for name in names],
+      experts_per_token=config.experts_per_token, normalise=config.normalise_experts,
+  ).reshape(x.shape)
 
 
 def _linear(x, weights, names, config, *, num_in=1):
@@ -243,13 +248,14 @@ _columns.defvjp(lambda rows, matrices: (_columns(rows, matrices), (rows, matrice
 
 
 def _product(product: Callable, rows, matrix, config):
-  """`product(rows, matrix)` in the dtype of computation; a shard of a matrix is made whole, for the product
-  and for its gradient, and is not kept in between. It may be several matrices."""
-  cast = lambda tree: jax.tree.map(lambda x: x.astype(config.dtype), tree)
-  if not any(map(sharding.is_shard, jax.tree.leaves(matrix, is_leaf=sharding.is_shard))):
-    return product(rows, cast(matrix))
-  whole = lambda rows, shards: product(rows, cast(sharding.whole(shards, config.dtype)))
-  return jax.checkpoint(whole)(rows, matrix)
+  """`product(rows, matrix)` in the dtype of computation; it may be several matrices."""
+  return product(rows, _whole(matrix, config))
+
+
+def _whole(matrix, config):
+  """Matrices in the dtype of computation. A shard of one is made whole, and once more for a gradient: it is not
+  kept in between (`transformer.forward`)."""
+  return jax.tree.map(lambda x: x.astype(config.dtype), sharding.whole(matrix, config.dtype))
 
 
 def norm(weights, config: TransformerConfig, x):

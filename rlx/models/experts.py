@@ -5,17 +5,21 @@ matrix product over its own stretch of rows. There is no capacity: nothing is dr
 does not depend on its neighbours. Rows move by permutations, whose gradients are gathers and not scatters.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+
+from rlx import sharding
 
 
 def mixture(
     rows: jax.Array,
     logits: jax.Array,
-    feed_forward: Callable[[jax.Array, jax.Array], jax.Array],
+    feed_forward: Callable[[jax.Array, jax.Array, Sequence[jax.Array]], jax.Array],
+    matrices: Sequence[jax.Array],
     *,
+    hidden_axes: Sequence[int],
     experts_per_token: int,
     normalise: bool,
 ) -> jax.Array:
@@ -24,7 +28,11 @@ def mixture(
   Args:
     rows: [N, D], one for each token.
     logits: [N, E] float32, of the router.
-    feed_forward: (rows sorted by expert, [E] number of rows of each) -> what each row's expert makes of it.
+    feed_forward: (rows sorted by expert, [E] number of rows of each, matrices) -> what each row's expert
+      makes of it, which is a sum over hidden units.
+    matrices: of all experts.
+    hidden_axes: which axis of each matrix are hidden units. On a mesh that splits them, what devices have for
+      their own units is added up behind the sum over experts, and not for each expert.
     experts_per_token: k.
     normalise: divide p by its sum over the experts taken.
   Returns:
@@ -42,9 +50,14 @@ def mixture(
   order = jnp.argsort(chosen.reshape(-1))
   back = jnp.argsort(order)
   sizes = jnp.sum(is_chosen, axis=(0, 1), dtype=jnp.int32)
-  y = feed_forward(permute(jnp.repeat(rows, experts_per_token, axis=0), order, back), sizes)
-  y = permute(y, back, order).reshape(num_rows, experts_per_token, -1)
-  return jnp.sum(y * weights.astype(y.dtype)[:, :, None], axis=1)
+
+  def mixed(same, matrices):
+    rows, weights, order, back, sizes = same
+    y = feed_forward(permute(jnp.repeat(rows, experts_per_token, axis=0), order, back), sizes, matrices)
+    y = permute(y, back, order).reshape(num_rows, experts_per_token, -1)
+    return jnp.sum(y * weights.astype(y.dtype)[:, :, None], axis=1)
+
+  return sharding.sum_of_parts(mixed, (rows, weights, order, back, sizes), matrices, axes=hidden_axes)
 
 
 @jax.custom_vjp

@@ -25,8 +25,10 @@ def inputs(seed=0, batch=()):
 
 
 def mixture(rows, logits, matrices, *, normalise, taken=2):
-  feed_forward = lambda rows, sizes: jnp.tanh(experts.grouped_matmul(rows, matrices, sizes))
-  return experts.mixture(rows, logits, feed_forward, experts_per_token=taken, normalise=normalise)
+  feed_forward = lambda rows, sizes, matrices: jnp.tanh(experts.grouped_matmul(rows, matrices[0], sizes))
+  return experts.mixture(
+      rows, logits, feed_forward, [matrices], hidden_axes=[2], experts_per_token=taken, normalise=normalise
+  )
 
 
 def plain(rows, logits, matrices, *, normalise, taken=2):
