@@ -218,8 +218,8 @@ def sum_of_parts(
 
 @jax.custom_vjp
 def _summed(x):
-  """The sum over `tensor`. All devices have its gradient, of which `shard_map` gives each a share: the gradient
-  of `psum` would add them up again, at the price of a sum."""
+  """The sum over `tensor`. All devices have its gradient, of which `shard_map` gives each a share: that of
+  `psum` would add them up again, at the price of a sum."""
   return jax.lax.psum(x, 'tensor')
 
 
