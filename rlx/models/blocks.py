@@ -253,8 +253,8 @@ def _product(product: Callable, rows, matrix, config):
 
 
 def _whole(matrix, config):
-  """Matrices in the dtype of computation. A shard of one is made whole, and once more for a gradient: the whole
-  is not kept in between (`transformer.forward`)."""
+  """Matrices in the dtype of computation. A shard of one is made whole, and once more for a gradient: it is
+  not kept in between (`transformer.forward`)."""
   return jax.tree.map(lambda x: x.astype(config.dtype), sharding.whole(matrix, config.dtype))
 
 
