@@ -5,6 +5,7 @@ A block that begins with `# name.py` is that file. A file with `get_config` is a
 """
 
 import importlib
+import json
 from pathlib import Path
 import re
 import sys
@@ -13,6 +14,7 @@ import jax
 import pytest
 
 from rlx import config as configs
+from rlx.experiments import claims
 from rlx.names import PACKAGES, resolve
 from rlx.run import train
 from rlx.run.build import build
@@ -72,6 +74,20 @@ def follow(guide: Path, folder: Path) -> None:
 
 def test_the_guides_have_code():
   assert sum(len(blocks(guide)) for guide in GUIDES.glob('own_*.md')) >= 12
+
+
+VERDICTS = {'yes': 'shows', 'in part': 'shows in part', 'no': 'does not show'}
+
+
+def test_what_the_guide_of_preferences_says_of_claims_is_what_was_found():
+  text = (GUIDES / 'preferences.md').read_text()
+  rows = text.partition('| config | claim | shows |\n|---|---|---|\n')[2].split('\n\n')[0].splitlines()
+  assert len(rows) > 20
+  for row in rows:
+    name, said = re.fullmatch(r'\| `(\w+)` \| [^|]+ \| (yes|in part|no)\b[^|]* \|', row).groups()
+    kept = claims.result_path(f'preferences/{name}')
+    if kept.exists():  # one that has not been run again since its config changed has none
+      assert json.loads(kept.read_text())['verdict'].split(' (')[0] == VERDICTS[said], name
 
 
 @pytest.mark.parametrize('path', sorted(GUIDES.glob('*.md')), ids=lambda path: path.stem)
