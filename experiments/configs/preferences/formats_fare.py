@@ -19,7 +19,15 @@ steps and rounds of 160, one of three learnt to add.
 
 Paper: https://arxiv.org/abs/2510.17793
 
-Result: not run yet.
+Result: it shows in part. Final eval/formats/mean after 1120 train steps, median of 6 seeds (worst): 0.813
+(0.6993), 'nothing rejected' 0.7302 (0.5471). Claimed, and got (95 % interval over seeds): final
+eval/formats/pairwise: above 'nothing rejected' by 0.02, got 0.2002 (0.02488 to 0.3234); final
+eval/formats/step: above 'nothing rejected' by 0.02, got 0.1212 (0.09343 to 0.2172); final
+eval/formats/referenced: above 'nothing rejected' by 0.02, got 0.06414 (-0.01309 to 0.1754), the seeds leave
+it open; final eval/formats/free: above 'nothing rejected' by 0.02, got 0.04975 (0.01403 to 0.09821), the
+seeds leave it open; final eval/formats/rating: above 'nothing rejected' by 0.02, got 0.09696 (0.0549 to
+0.132); final eval/best_of_8/share: above 0.8, got 0.8079 (0.524 to 0.9695), the seeds leave it open. 802
+CPU-s on 2 cores of a CPU; `rlx reproduce preferences/formats_fare`.
 """
 
 from ml_collections import ConfigDict
