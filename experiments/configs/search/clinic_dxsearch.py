@@ -17,7 +17,7 @@ of the structure there. The diagnosis alone, without the other terms as well, wa
 What was run as the claim is too short for diagnoses: chance names both diseases in 3 % of the episodes, and
 no arm is much above. Searches already differ. With four diseases three trial seeds came to hits of 0.78 and
 0.12 of right diagnoses after 240 steps, no more than by chance; with twice the width and 480 steps to 0.81
-and 0.08: hits are paid, and what they show is not read.
+and 0.08: perhaps hits are paid, and what they show is not read.
 
 Paper: https://arxiv.org/abs/2508.15746 (End-to-End Agentic RAG System Training for Traceable Diagnostic
 Reasoning). There the format is a gate and not a term, cases are matched by any number of symptoms, a search
