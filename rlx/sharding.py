@@ -182,19 +182,6 @@ def tensor_shards() -> int:
   return 1 if mesh.empty or 'tensor' in mesh.manual_axes else mesh.shape['tensor']
 
 
-def sum_over_tensor(function: Callable[[Any], jax.Array], arrays: Any, *, axis: int) -> jax.Array:
-  """`function(arrays)`, a sum over an axis that is split over `tensor`: devices sum their parts, then over
-  each other, once. No gradient is taken of it.
-
-  Args:
-    function: from arrays, or parts of them, to what they sum to.
-    arrays: a tree.
-    axis: of each of them, which `tensor` divides.
-  """
-  local = lambda arrays: jax.lax.psum(function(arrays), 'tensor')
-  return _over_tensor(local, (PartitionSpec(*[None] * axis, 'tensor'),), PartitionSpec())(arrays)
-
-
 def sum_of_parts(
     function: Callable[[Any, Any], jax.Array], same: Any, parts: Any, *, axes: Any
 ) -> jax.Array:

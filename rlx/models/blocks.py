@@ -241,7 +241,8 @@ def _columns_backward(saved, cotangents):
   pairs = list(zip(matrices, cotangents, strict=True))
   split = [pair for pair in pairs if pair[0].shape[1] % sharding.tensor_shards() == 0]
   whole = [pair for pair in pairs if pair[0].shape[1] % sharding.tensor_shards()]
-  return sharding.sum_over_tensor(back, split, axis=1) + back(whole), grads
+  own = sharding.sum_of_parts(lambda _, pairs: back(pairs), (), split, axes=[(1, 1)] * len(split))
+  return own + back(whole), grads
 
 
 _columns.defvjp(lambda rows, matrices: (_columns(rows, matrices), (rows, matrices)), _columns_backward)
