@@ -21,7 +21,10 @@ With half the width and 300 steps of GRPO ten seeds answered four hops with 0.20
 whether three and two were above imitation by 0.05: 0.054 (-0.019 to 0.1) and 0.139 (0.035 to 0.223). 700
 steps taught three trial seeds two hops only: 0.58, 0.18 and 0.27, medians. At twice the width three others
 were at 0.71, 0.25 and 0.18 after 400 steps, and by imitation at 0.37, 0.17 and 0.06; for 0.3 in the place of
-0.1 a hop at 0.90, 0.18 and 0.15; and three more at 0.62, 0.38 and 0.20 after 640, as here.
+0.1 a hop at 0.90, 0.18 and 0.15; and three more at 0.62, 0.38 and 0.20 after 640, as here. Six seeds so
+answered two hops with 0.548 (0.306 to 0.663) and three with 0.253 (0.119 to 0.415) more than where imitation
+went on, and four with 0.165 (0.03 to 0.254) more, which left that one open; for the plain answer alone four
+hops with 0.197, beside 0.208. So there are ten, and these are the next.
 
 Paper: https://arxiv.org/abs/2508.14880. There a language model of 32 billion parameters browses the web
 beside an index of medicine, and some 2,100 trajectories are imitated.
@@ -45,7 +48,7 @@ def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing); `imitated` (to the end, on as many rows)."""
   arg = parse_arg(arg, smoke=False, imitated=False)
   config = rooms_grpo.get_config(f'smoke={arg.smoke}', steps=640)
-  config.seed = 20  # the first ones had been looked at
+  config.seed = 30  # the first ones had been looked at
   config.task = config.sft.task = {
       'name': 'knowledge',
       'entities': 8,
@@ -83,7 +86,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
 
 def claim() -> Claim:
-  """Beside imitation that goes on, on as many rows; and beside the plain answer."""
+  """Beside imitation that goes on, on as many rows."""
   by_hops = {k: mean(f'eval/held_out/accuracy_{k}', last=2) for k in HOPS}
   goes_on = 'imitation goes on'
   return Claim(
@@ -93,7 +96,6 @@ def claim() -> Claim:
       reading=by_hops[HOPS[-1]],
       asserts=tuple(above(goes_on, by=0.05, reading=by_hops[k]) for k in HOPS[::-1]),
       controls=(Arm(goes_on, config='search/graph_medresearcher:imitated=True'),),
-      beside=(Arm('answer alone', {'reward.weights.right_index': 0.0, 'reward.weights.well_formed': 0.0}),),
-      seeds=6,
+      seeds=10,
       minutes=15.0,
   )
