@@ -97,19 +97,21 @@ def trips_of(name, shards):
   return max(int(packings.lay_out(part, PACKING).num_used) for part in parts)
 
 
-@functools.cache
-def costs_of(name, model, sizes):
-  """What the program does on a device of the mesh."""
-  program, arguments = PROGRAMS[name](model)
+def compiled_on(sizes, model, program, arguments):
+  """The program for a mesh, from parameters and rows that lie where training has them."""
   mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
   params = jax.eval_shape(model.init, jax.random.key(0))
   places = sharding.shardings(params, mesh, AXES)
   rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(sharding.ROWS))
   with jax.set_mesh(mesh):
-    compiled = jax.jit(program, in_shardings=(places,) + (rows,) * len(arguments)).lower(
-        params, *arguments
-    ).compile()
-  shards = sizes[0] * sizes[1]
+    how = jax.jit(program, in_shardings=(places,) + (rows,) * len(arguments))
+    return how.lower(params, *arguments).compile()
+
+
+@functools.cache
+def costs_of(name, model, sizes):
+  """What the program does on a device of the mesh."""
+  compiled, shards = compiled_on(sizes, model, *PROGRAMS[name](model)), sizes[0] * sizes[1]
   # Refilling slots has no products: its loops may count as often as any.
   return costs.read(compiled.as_text(), trips=lambda loop: trips_of(name, shards))
 
@@ -143,6 +145,19 @@ def test_parts_that_are_kept_have_the_gradient_of_one_device(model, sizes):
 
   near = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
   jax.tree.map(near, gradient(3, sizes), gradient(0, (1, 1, 1)))
+
+
+@pytest.mark.slow
+def test_parts_that_are_kept_hold_no_weights():
+  heavy = LLAMA.replace(width=256, mlp_size=1024)
+
+  def temporaries(kept):
+    program, rows = learnt(heavy, dataclasses.replace(PACKING, kept=kept))
+    return compiled_on((1, 8, 1), heavy, program, rows).memory_analysis().temp_size_in_bytes
+
+  layers = jax.eval_shape(heavy.init, jax.random.key(0))['layers']
+  of_one_part = sum(4 * leaf.size for leaf in jax.tree.leaves(layers))
+  assert temporaries(3) - temporaries(0) < of_one_part
 
 
 def weight_bytes(model, split_over):

@@ -1,4 +1,4 @@
-"""Swarms of four that share rows, on chains of skills that hardly a group solves: what one finds all learn.
+"""Swarms of four that share rows, on chains of skills that hardly a group solves.
 
     rlx --config=stages/swarm_skills --workdir=runs/swarm
     rlx --config=stages/swarm_skills:taken_groups=0 --workdir=runs/alone
@@ -14,8 +14,8 @@ Tried on the sums of the quickstart, from where hardly any is known (20 nodes, f
 0.05028 beside 0.03569 in the mean over the run, which they left open; at a third of that rate and over 300
 steps two swarms of trial seeds came to 0.12 in the mean over the run and 0.18 in the end, and nodes that are
 alone to 0.14 and 0.20. On the codes of `curriculum/brorl_codebook`, where most of a node's own groups teach
-nothing, two swarms came to 0.21 after 300 steps, and nodes that are alone to 0.31. On these chains two swarms
-of trial seeds came to 0.16 and 0.36, the same nodes alone to 0.085 and 0.10.
+nothing, two swarms of trial seeds came to 0.21 after 300 steps, and nodes that are alone to 0.31. On these
+chains two swarms of trial seeds came to 0.16 and 0.36, the same nodes alone to 0.085 and 0.10.
 
 Result: it does not show. Mean of 4 nodes and of the last 3 eval/held_out/accuracy after 760 train steps,
 median of 5 groups of 4 seeds (worst): 0.1733 (0.03639), 'alone' 0.1503 (0.08444). Claimed, and got (95 %
@@ -55,8 +55,7 @@ def get_config(arg: str = '') -> ConfigDict:
   }
   config.slow = {'reference': 'policy'}
   config.algorithm = {**GRPO, 'kl': {'name': 'kl_in_loss', 'coef': 1e-3}}
-  if not arg.smoke:
-    config.seed = 40  # the first ones had been looked at
+  config.seed = 40  # the first ones had been looked at
   return config
 
 
