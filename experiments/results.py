@@ -73,9 +73,7 @@ def make(
   arms = {}
   for arm in claim.arms:
     of_arm, first = lines[arm.name], lines[arm.name][claim.reading.metric]
-    readings = {
-        key: one.read(of_arm[one.metric].at, of_arm[one.metric].values) for key, one in claim.readings.items()
-    }
+    readings = {key: _readings(claim, one, of_arm[one.metric]) for key, one in claim.readings.items()}
     curve = thinned(first)
     arms[arm.name] = {
         'config': ' '.join([claims.path_of(name, claim, arm), *claims.words(arm)]),
@@ -90,6 +88,21 @@ def make(
       'cpu_seconds': round(sum(seconds.values())), 'arms': arms,
   }
   return Result(name, claim, kept)
+
+
+def _readings(claim: Claim, reading: claims.Reading, line) -> np.ndarray:
+  """The numbers of all seeds, or of groups of them.
+
+  Raises:
+    ConfigError: they are no seeds, nor groups that are equally large.
+  """
+  values = np.asarray(reading.read(line.at, line.values))
+  if values.ndim != 1 or not values.size or claim.seeds % values.size:
+    raise ConfigError(
+        f'{reading.name!r} of {claim.seeds} seeds came to an array of shape {values.shape}: a reading is one '
+        'number a seed, or one for each of groups of the same size'
+    )
+  return values
 
 
 def thinned(line):

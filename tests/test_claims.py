@@ -8,8 +8,20 @@ import numpy as np
 import pytest
 
 from rlx.errors import ConfigError
-from rlx.experiments import claims
-from rlx.experiments.claims import Arm, Claim, Measured, above, best, final, mean, reaches, rise, until
+from rlx.experiments import claims, compare, results
+from rlx.experiments.claims import (
+  Arm,
+  Claim,
+  Measured,
+  Reading,
+  above,
+  best,
+  final,
+  mean,
+  reaches,
+  rise,
+  until,
+)
 
 AT = np.array([0.0, 10.0, 20.0])
 VALUES = np.array([[0.1, 0.9, 0.5], [0.0, 0.2, 0.4]])
@@ -119,6 +131,18 @@ def test_an_argument_comes_on_top_of_every_arm():
   smoke = claims.with_argument(claim, 'smoke')
   paths = [claims.path_of('a/c', smoke, arm) for arm in smoke.arms]
   assert paths == ['a/c:smoke', 'a/c:smoke', 'a/b:jointly=True,smoke', 'a/c:smoke']
+
+
+@pytest.mark.parametrize('read', [
+    lambda at, values: values[:2, -1],  # two of five seeds
+    lambda at, values: values,  # every point
+    lambda at, values: values.mean(),
+])
+def test_a_reading_has_a_number_a_seed_or_one_a_group(read):
+  claim = a_claim(above('other'), reading=Reading('eval/x', 'some of', read))
+  line = compare.Line('run', {}, AT, np.ones((5, 3)))
+  with pytest.raises(ConfigError, match='a reading is one number a seed'):
+    results.make('quickstart/arithmetic', claim, {arm.name: {'eval/x': line} for arm in claim.arms}, {}, {})
 
 
 def test_claims_of_the_tree_can_be_run():
