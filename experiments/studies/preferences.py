@@ -233,7 +233,7 @@ def _parser() -> argparse.ArgumentParser:
   parser.add_argument('--output', default=str(common.RESULTS / 'preferences'))
   parser.add_argument('--methods', nargs='+', default=list(METHODS), choices=list(METHODS), metavar='NAME')
   parser.add_argument('--seeds', type=int, default=5)
-  parser.add_argument('--steps', type=int, default=1000)
+  parser.add_argument('--steps', type=int, default=600)
   parser.add_argument('--every', type=int, default=10, help='steps between measurements')
   parser.add_argument('--rate', type=float, default=1e-2, help='of learning')
   return parser

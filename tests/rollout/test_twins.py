@@ -1,4 +1,4 @@
-"""Algorithms whose papers are shown on worlds on the device, each in a run with tools in Python: its twin.
+"""Algorithms whose papers are tried on worlds on the device, each in a run with tools in Python: its twin.
 
 Sections that are the paper's (algorithm, what is around the rollout, weights of the reward) are those of its
 config; the world is `plain_twins.Asked`, in which the search that rlx has (tantivy) finds real passages.
