@@ -105,3 +105,19 @@ def test_names_in_the_guide_of_cleanrl_are_functions():
   assert len(names) > 12
   for name in names:
     assert callable(resolve(name, *packages)), name
+
+
+METRIC = re.compile(r"f?'([a-z][a-z_]*/[a-z_][a-z_0-9{}]*)'")
+OF_PARTS = ('algorithms', 'rewards', 'rollout')  # what a run's metrics come from, but for those of every step
+
+
+def test_the_metrics_of_every_part_are_explained():
+  """A name that is put together is looked for by what is certain of it."""
+  documented = (GUIDES.parent / 'metrics.md').read_text()
+  named = {
+      name for part in OF_PARTS for file in (GUIDES.parents[1] / 'rlx' / part).rglob('*.py')
+      for name in METRIC.findall(file.read_text())
+  }
+  assert len(named) > 150
+  certain = {name: f'`{name.partition("{")[0]}' + '`' * ('{' not in name) for name in named}
+  assert not [name for name in sorted(named) if certain[name] not in documented]

@@ -36,7 +36,7 @@ def rewarded_episodes(
     num_slots: episodes in the loop at a time; 0 for all.
     turn_tokens: the most tokens of a turn.
     max_turns: the most turns of an episode.
-    accuracy: name of the reward function whose mean is `accuracy`.
+    accuracy: name of the reward function by which a row is right: the share to which it gives 1.
   Returns:
     The evaluation; its metrics are those of `text.rewarded` and what `judged_episodes` tells of tools.
   Raises:

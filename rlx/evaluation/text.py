@@ -180,7 +180,7 @@ def rewarded(
     reward: the reward of the run.
     transcripts: how many are handed back to be read.
     problems: how many held-out rows are asked.
-    accuracy: name of the reward function whose mean is `accuracy`.
+    accuracy: name of the reward function by which a row is right: the share to which it gives 1.
   Raises:
     ValueError: there is no such function, or there are fewer held-out rows.
   """
@@ -219,7 +219,7 @@ def scored_by(
     reward: of the run.
     rows: [N] numbers of rows.
     tokens: what was sampled for each.
-    accuracy: name of the function whose mean is `accuracy`.
+    accuracy: name of the function by which a row is right, where it gives 1.
   """
   scores = reward.score(rows, tokens)
   known = {name: x[~np.isnan(x)] for name, x in scores.values.items()}

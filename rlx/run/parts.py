@@ -1,11 +1,11 @@
 """Sections are calls: from a section of a config to what its function makes, with the parts that it asks for.
 
-`name` is the function and the rest are exactly its keyword-only arguments, so that a missing, misspelt or
-unused value is an error and none has a hidden default. What a function needs beside numbers (the task, the
-rollout, a model) it asks for by the name of a positional parameter; that is a *part*, made once, when the
-first one asks. A nested section with a `name` is a part of its own where the parameter is positional, and a
-function with its numbers bound where it is keyword-only. `names: {role: model}` gives a role to a model of
-another name.
+`name` is the function and the rest are its keyword-only arguments, so that a misspelt or unused value is an
+error, and so is a missing one, but for what the signature itself has a default for. What a function needs
+beside numbers (the task, the rollout, a model) it asks for by the name of a positional parameter; that is a
+*part*, made once, when the first one asks. A nested section with a `name` is a part of its own where the
+parameter is positional, and a function with its numbers bound where it is keyword-only. `names: {role:
+model}` gives a role to a model of another name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

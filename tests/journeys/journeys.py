@@ -67,7 +67,7 @@ JOURNEYS = {
         'rlx list algorithms',
         'rlx --config=quickstart/arithmetic:smoke --workdir=runs/first',
         'rlx --config=quickstart/arithmetic:smoke --workdir=runs/clip --config.algorithm.clip_high=0.28',
-        'rlx compare runs/first runs/clip --output=curves.png',
+        'rlx compare runs/first runs/clip --output=runs/compared',
         'rlx report --workdir=runs/first',
     ],
     'Somebody from TRL': [

@@ -17,7 +17,7 @@ from rlx.experiments.configs.control import sac_pendulum
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
   config = sac_pendulum.get_config(arg)
-  config.steps = 1500  # of the environment, after 500 random ones
+  config.steps = 2000  # of the environment, after 500 random ones
   config.models.critic.num = 10
   config.rollout.batch_size = 10 * 64
   config.updates.minibatches = 10
