@@ -18,6 +18,8 @@ def main(argv: list[str]) -> int:
 
   config = config_of(arguments.workdir)
   _override(config, overrides)
+  if not config.evals:
+    raise CommandError('the run has no evaluations; add one: --config.evals.NAME="{\'name\': ..}"')
   if unknown := sorted(set(arguments.eval) - set(config.evals)):
     raise CommandError(f'--eval={",".join(unknown)}: the run has the evaluations {sorted(config.evals)}')
   with open_run(arguments.workdir, config, step=arguments.step) as opened:
@@ -53,6 +55,8 @@ def _override(config, overrides: Iterable[tuple[str, str]]) -> None:
     for section in config.evals.values():
       if 'every' not in section:
         section.every = config.log.steps_per_dispatch
+    if config.evals and not config.log.headline.startswith('eval/'):  # of a run that had no evaluation
+      config.log.headline = f'eval/{min(config.evals)}/accuracy'  # nobody reads it here
 
 
 def _parser() -> Parser:

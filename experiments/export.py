@@ -24,7 +24,11 @@ def main(argv: list[str]) -> int:
       raise CommandError(f'--member={arguments.member}: a run on language is one seed; leave it away')
     if run.is_text:
       written = export.export(run, opened.own(0), position.stage, output)
-      nothing = f'the model of {workdir} did not come from a Hugging Face directory: nothing to do'
+      nothing = (
+          f'the model of {workdir} did not come from a Hugging Face directory: nothing to do'
+          if run.population == 1
+          else f'of the {run.population} seeds of {workdir} none is exported; start one alone'
+      )
     else:
       is_played = isinstance(run.task, Environment)
       written = export_policies(opened, output, member=arguments.member) if is_played else ()

@@ -86,6 +86,11 @@ def finetune(
     raise ConfigError(f"overrides={overrides!r}: a dictionary, {{'optimizer.learning_rate': 1e-6, ..}}")
   _check_counts(lora_rank=lora_rank, sft_steps=sft_steps, window_rows=window_rows)
   held_out = () if held_out is None else held_out
+  if not hasattr(held_out, '__len__'):
+    kind = type(held_out).__name__
+    raise ConfigError(f'held_out, {kind}, has no rows that can be counted; give a list or a file')
+  if not isinstance(chat, bool):
+    raise ConfigError(f'chat={chat!r}: True or False')
   given: dict[str, Any] = {}
   files = {'train': _file(data), 'held_out': _file(held_out)}
   in_memory = files['train'] is None
@@ -106,6 +111,8 @@ def finetune(
       config.algorithm = dict(algorithm)
     elif algorithm != 'grpo':
       raise ConfigError(f"algorithm={algorithm!r} is neither 'grpo' nor 'sft' nor a section with a name")
+  if not in_memory and files['held_out'] is None and len(held_out):
+    raise ConfigError(f'data={data!r} is a file and held_out are rows; make both the same')
   if in_memory:
     _refuse('rows in memory take no', window_rows=window_rows)
     _set_rows(config, data, held_out, files['held_out'], given)
@@ -129,6 +136,8 @@ def _refuse(why: str, **values: Any) -> None:
 def _file(data: Any) -> str | tuple[tuple[str, float], ...] | None:
   """The file of some data, or the files with their shares; None for rows in memory."""
   if isinstance(data, Mapping):
+    if not all(isinstance(share, numbers.Real) for share in data.values()):
+      raise ConfigError(f'data has {sorted(map(str, data))}: files with their shares, or a list of rows')
     return tuple((str(path), float(share)) for path, share in data.items())
   return str(data) if isinstance(data, str | Path) else None
 

@@ -12,8 +12,8 @@ def main(argv: list[str]) -> int:
   arguments = _parser().parse_args(argv)
   from rlx.experiments import talk
 
-  prompts = arguments.prompt or [line.rstrip('\n') for line in sys.stdin]
   try:
+    prompts = arguments.prompt or [_text(line.rstrip('\r\n')) for line in sys.stdin]
     talker = talk.load(
         arguments.model, adapter=arguments.adapter, context_length=arguments.context_length,
         dtype=arguments.dtype,
@@ -36,6 +36,15 @@ def main(argv: list[str]) -> int:
       else:
         print(text)
   return EXIT_DONE
+
+
+def _text(line: str) -> str:
+  """A line of standard input; bytes that are no UTF-8 stand in it as lone surrogates."""
+  try:
+    line.encode()
+  except UnicodeEncodeError as error:
+    raise ValueError(f'the prompt {line!r} is no UTF-8') from error
+  return line
 
 
 def _parser() -> Parser:

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from rlx.errors import between
 from rlx.types import Models, Track
 
 
@@ -16,6 +17,7 @@ def polyak(names: dict[str, str], *, rate: float) -> Track:
   Returns:
     A `track` function.
   """
+  between(0, 1, rate=rate)
 
   def track(slow: Models, params: Models, update: jax.Array) -> Models:
     del update

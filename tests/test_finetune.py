@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 from pathlib import Path
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import threading
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
+import numpy as np
 import pytest
 
 import rlx
@@ -44,6 +46,7 @@ def rewards_of(suffix):
   def ends(completions, answer, log_metric):
     assert all(text.isdigit() for text in answer)
     log_metric('asked', 1.0)
+    log_metric('mean', 1e6)  # which rlx has, and keeps
     return [float(text.endswith(suffix)) for text in completions]
 
   rewards = [ends, lambda completions: [float(len(text)) for text in completions]]
@@ -153,6 +156,9 @@ def test_what_is_said_by_name_needs_no_objects(tmp_path):
         ({'rewards': ()}, 'at least one reward'), ({'weights': [1, 2]}, '2 weights of 1'),
         ({'data': []}, 'has no rows'), ({'data': iter(ROWS)}, 'list_iterator'),
         ({'held_out': 'rows.jsonl'}, 'make both the same'), ({'window_rows': 4}, 'rows in memory'),
+        ({'data': 'rows.jsonl', 'held_out': ROWS}, 'make both the same'),
+        ({'held_out': iter(ROWS)}, 'list_iterator'), ({'data': {'prompt': ['a']}}, 'files with their shares'),
+        ({'chat': 'yes'}, "chat='yes': True or False"),
         ({'data': [{'text': 'x'}]}, 'no column that is known'),
         ({'overrides': {'optimizer.lr': 1.0}}, "has no 'optimizer.lr'"),
         ({'overrides': {'steps': 'many'}}, 'needs int'), ({'overrides': {'rollout': 3}}, 'is a section'),
@@ -260,16 +266,71 @@ def closing(over):
   return lambda completions: over
 
 
+def with_default(factor):
+  def short(completions, by=factor):
+    return [by * len(text) for text in completions]
+
+  return short
+
+
+def times(factor):
+  def around(function):
+    @functools.wraps(function)
+    def scaled(completions, **columns):
+      return [factor * x for x in function(completions, **columns)]
+
+    return scaled
+
+  return around
+
+
+class Scorer:
+
+  def __init__(self, factor):
+    self.factor = factor
+
+  def score(self, completions):
+    return [self.factor * len(text) for text in completions]
+
+
+def far_in(value):
+  array = np.zeros(5000)
+  array[2500] = value
+  return array
+
+
 DIGESTS = [  # things of different digests
     brief, closing(1), closing(2), functools.partial(brief, factor=1), functools.partial(brief, factor=2),
-    ROWS, ROWS[::-1], [],
+    ROWS, ROWS[::-1], [], with_default(1), with_default(2), Scorer(1).score, Scorer(2).score,
+    times(1)(brief), times(2)(brief), closing(far_in(1)), closing(far_in(2)), closing({'a', 'b'}),
+    [{'prompt': 'a', 3: 'x'}], [{'prompt': 'a', 3: 'y'}],
 ]
+OF_SETS = """
+from rlx.run import given
+def closing(over):
+  return lambda completions: over
+words = {str(i) for i in range(20)}
+print(given.digest_of(closing(words)), given.digest_of([{'prompt': 'a', 'words': words}]))
+"""
 
 
 def test_digests_tell_things_apart():
   first, again = ([given.digest_of(thing) for thing in DIGESTS] for _ in range(2))
   assert first == again and len(set(first)) == len(DIGESTS)
   assert given.digest_of(closing(1)) == first[1] and given.digest_of([dict(row) for row in ROWS]) == first[5]
+
+
+def test_digests_do_not_depend_on_the_order_of_sets(tmp_path):
+  script = tmp_path / 'sets.py'
+  script.write_text(OF_SETS)
+  told = {
+      subprocess.run(
+          [sys.executable, script], env=os.environ | {'PYTHONHASHSEED': seed}, text=True, check=True,
+          stdout=subprocess.PIPE,
+      ).stdout
+      for seed in ('1', '2')
+  }
+  assert len(told) == 1
 
 
 LEFT = """

@@ -18,6 +18,7 @@ from rlx.experiments.data import FOLDER
 
 TEXT, CONTROL = '--config=quickstart/arithmetic:smoke', '--config=control/ppo_cartpole:smoke'
 REPLAY, ROWS = '--config=control/sac_pendulum:smoke', '--config=sft/gsm8k:smoke'
+N_STEPS = '--config=control/n_step_dqn_cartpole:smoke'
 ANSWERS = '--config=math/word_problems:algorithm=sft,smoke=True'
 MODEL = Path(FOLDER) / 'tiny_model'
 ADAM = "'b1': 0.9, 'b2': 0.99, 'eps': 1e-8}"
@@ -133,8 +134,16 @@ OVERRIDES = {
     REPLAY: [
         'rollout.batch_size=0', 'rollout.batch_size=-1', 'rollout.warmup_steps=-1', 'rollout.capacity=0',
         'rollout.num_envs=0', 'rollout.capacity=1', 'algorithm.discount=-1',
-        (f'rollout.capacity={2 * 10**9}', 'largest array is world/'),
+        (f'rollout.capacity={2 * 10**9}', 'largest array is world/'), ('algorithm.target_rate=2', 'rate=2'),
+        ("env={'name': 'gymnasium:Pendulum-v1', 'arguments': 3}", 'arguments=3'),
     ],
+    N_STEPS: ['rollout.discount=0.5', 'rollout.discount=2.0'],
+    '--config=control/prioritised_cartpole:smoke': ['rollout.alpha=-1.0', 'rollout.beta=-1.0'],
+    '--config=control/her_bit_flip:smoke': ['rollout.goal_size=11'],
+    '--config=offline/iql_pointmass:smoke': [
+        'algorithm.expectile=1.5', 'data.num_envs=0', 'data.num_steps=0', 'data.discount=2.0',
+    ],
+    '--config=selfplay/kuhn_magnet:smoke': [('rollout.episodes=3', 'rollout.episodes=3')],
     ROWS: [
         'task.malformed=maybe', 'task.max_prompt_tokens=0', 'task.max_prompt_tokens=3',
         'task.max_completion_tokens=0',
@@ -156,6 +165,34 @@ CASES = [
 def test_a_wrong_value_of_a_config(base, override, words, capsys):
   error = refused_run([base, f'--config.{override}'], capsys)
   assert (words or override.partition('=')[0].rpartition('.')[2]) in error
+
+
+def nothing(*, every: int = 1):
+  del every
+
+
+def three(*, every: int = 1):
+  del every
+  return 3
+
+
+@pytest.mark.parametrize('section', ['rollout', 'stop', 'evals.more'])
+@pytest.mark.parametrize(('factory', 'returned'), [(nothing, 'None'), (three, '3')])
+def test_a_factory_that_makes_no_part(section, factory, returned, capsys):
+  name = f'{factory.__module__}.{factory.__name__}'
+  error = refused_run([TEXT, f"--config.{section}={{'name': '{name}', 'every': 1}}"], capsys)
+  assert f'returned {returned}, which is no part' in error
+
+
+@pytest.mark.parametrize('row', [{'chosen': '4', 'rejected': '5'}, {'completion': '5', 'label': False}])
+def test_what_is_not_to_be_imitated_is_no_demonstration(row, folder, capsys):
+  (folder / 'rows.jsonl').write_text((json.dumps({'prompt': '2 + 2 = ', **row}) + '\n') * 8)
+  error = refused_run(['--config=llm/sft:smoke,train=rows.jsonl,held_out='], capsys)
+  assert 'not to be imitated' in error
+
+
+def test_a_dry_run_says_it_as_the_run_does(capsys):
+  assert 'units' in refused_run([CONTROL, '--config.models.policy.hidden=(0,)', '--dry_run'], capsys)
 
 
 FILES = {

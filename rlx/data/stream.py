@@ -211,6 +211,12 @@ class Streamed(Dataset):
     names = dict.fromkeys(itertools.chain(self.reader.first.row, *held_out))
     return [name for name in names if name != 'prompt']
 
+  def columns(self, rows: Sequence[int]) -> dict[str, list]:
+    """As `Dataset.columns`, with those that the first row lacks and one of these has."""
+    read = [self.rows[row] for row in rows]
+    names = [name for name in dict.fromkeys(itertools.chain(self._names, *read)) if name != 'prompt']
+    return {name: [row.get(name) for row in read] for name in names}
+
   def _arrays(self, rows: Sequence[Ready]) -> dict[str, np.ndarray]:
     part = Part(
         rows=None, texts=[x.text for x in rows], labels=[x.label for x in rows],

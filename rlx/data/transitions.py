@@ -24,6 +24,7 @@ from rlx import ahead, types
 from rlx.advantages import temporal
 from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
+from rlx.errors import at_least, between
 from rlx.files import replacing
 from rlx.names import fill
 from rlx.types import Batch, Key
@@ -50,6 +51,7 @@ def roll_out(env: Environment, act: Act, key: Key, *, num_envs: int, num_steps: 
   Returns:
     A data set of N = num_envs num_steps transitions.
   """
+  at_least(1, num_envs=num_envs, num_steps=num_steps)
   begin_key, steps_key = jax.random.split(key)
 
   def step(agents, key: Key):
@@ -87,6 +89,7 @@ def returns_to_go(dataset: Batch, *, discount: float) -> jax.Array:
     dataset: steps of episodes one behind the other.
     discount: γ per step.
   """
+  between(0, 1, discount=discount)
   return temporal.returns(dataset['rewards'], jnp.where(episode_ends(dataset), 0.0, discount))
 
 

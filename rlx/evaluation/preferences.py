@@ -164,6 +164,7 @@ def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
 def _held_out(task: Dataset, pairs: int) -> dict[str, np.ndarray]:
   at_least(1, pairs=pairs)
   rows = task.held_out_demonstrations(2 * pairs)
-  if 'preferred' not in rows or not rows['preferred'][0::2].all() or rows['preferred'][1::2].any():
+  of_two = 'preferred' in rows and np.array_equal(rows['groups'][0::2], rows['groups'][1::2])
+  if not of_two or not rows['preferred'][0::2].all() or rows['preferred'][1::2].any():
     raise ValueError('the rows of task.held_out are no pairs; they need columns chosen and rejected')
   return rows

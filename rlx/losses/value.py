@@ -4,7 +4,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from rlx.errors import at_least
+from rlx.errors import at_least, between
 
 
 def squared_error(values: jax.Array, returns: jax.Array) -> jax.Array:
@@ -59,6 +59,7 @@ def expectile_error(errors: jax.Array, *, expectile: float) -> jax.Array:
     [...] float32.
   Source: Kostrikov et al., 2021, https://arxiv.org/abs/2110.06169, eq. 3.
   """
+  between(0, 1, expectile=expectile)
   errors = errors.astype(jnp.float32)
   return jnp.where(errors < 0, 1 - expectile, expectile) * jnp.square(errors)
 

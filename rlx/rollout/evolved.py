@@ -53,7 +53,7 @@ def from_failures(
   """
   if not isinstance(task, VariedTask):
     raise ConfigError(f'{type(task).__name__} makes no problems like others: evolved.from_failures needs it')
-  num_groups = check_groups(episodes, group_size)
+  num_groups = check_groups(episodes, group_size, of='episodes')
   check_seats(task, learnt)
   between(0, 1, share=share, at_most=at_most)
   at_least(num_groups, size=size)

@@ -97,7 +97,7 @@ def _drawing(
     chosen: Callable[[dict[str, Batch]], Rows], learners: tuple[str, ...],
 ) -> HostRollout:
   """A rollout of the rows that are chosen of all seats'."""
-  task, num_groups = circle.task, check_groups(episodes, circle.group_size)
+  task, num_groups = circle.task, check_groups(episodes, circle.group_size, of='episodes')
   for speaker in speakers.values():
     check_chance(speaker, circle.group_size)
   chosen = jax.jit(chosen)  # as one program; they are NumPy arrays before it and behind it

@@ -53,7 +53,7 @@ def against_league(
         f'against_league has the speakers {sorted(speakers)} and {num} seats; names are learner (the policy) '
         'and past (the league), and there are at least 2 seats'
     )
-  check_groups(episodes, num)
+  check_groups(episodes, num, of='episodes')
   who = [{name: LEARNER if i == own else PAST for i, name in enumerate(table_of.seats)} for own in range(num)]
   plays = [
       seats.played(

@@ -175,13 +175,17 @@ def columns_of(problems: Batch, group_size: int) -> Batch:
   return jax.tree.map(lambda a: jnp.repeat(a, group_size, axis=0), columns)
 
 
-def check_groups(batch_size: int, group_size: int) -> int:
-  """The number of groups in a batch. Raises `ValueError` where they do not fill it, or there are none."""
-  at_least(1, batch_size=batch_size, group_size=group_size)
+def check_groups(batch_size: int, group_size: int, *, of: str = 'batch_size') -> int:
+  """The number of groups in a batch, whose size is called `of`.
+
+  Raises:
+    ValueError: they do not fill it, or there are none.
+  """
+  at_least(1, **{of: batch_size}, group_size=group_size)
   if batch_size % group_size:
     raise ValueError(
-        f'rollout.group_size={group_size} does not divide rollout.batch_size={batch_size}; '
-        f'the nearest batch size is {max(round(batch_size / group_size), 1) * group_size}'
+        f'rollout.group_size={group_size} does not divide rollout.{of}={batch_size}; '
+        f'the nearest number is {max(round(batch_size / group_size), 1) * group_size}'
     )
   return batch_size // group_size
 
@@ -221,11 +225,16 @@ def solutions(task: Task | Dataset, policy: Speaker, *, batch_size: int) -> Stat
     policy: scores them.
     batch_size: rows B of the batch.
   Raises:
-    ValueError: a solution is longer than the actions that are scored.
+    ValueError: a solution is longer than the actions that are scored, or some are not to be imitated.
   """
   check_single(task)
   check_solutions(task, policy)
   at_least(1, batch_size=batch_size)
+  if isinstance(task, Dataset) and (task.num_answers == 2 or 'labels' in task.data):
+    raise ValueError(
+        'rows with rejected answers, or with labels, are not to be imitated: give rows of prompt and '
+        'completion, or take a config of preferences (dpo, kto)'
+    )
 
   def rollout(models: Models, world: World, key: Key) -> tuple[Batch, World]:
     del models

@@ -134,7 +134,7 @@ def played(
     max_turns: Horizon,
 ) -> Play:
   """`(models, world, key) -> ({seat: rows}, world)`; arguments as for `episodes`."""
-  check_groups(episodes, group_size)
+  check_groups(episodes, group_size, of='episodes')
   ask = asking(task, speakers, group_size=group_size, turn_tokens=turn_tokens, max_turns=max_turns)
 
   def play(models: Models, world: World, key: Key) -> tuple[dict[str, Batch], World]:

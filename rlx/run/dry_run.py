@@ -30,7 +30,8 @@ def dry_run(run: Run, topology: Topology | None = None) -> str:
   lines = [f'mesh        {sizes} ({mesh.devices.flat[0].device_kind}), population {run.population}']
   for stage in run.stages:
     lines.append(f'stage {stage.name!r}: {stage.num_steps} steps')
-    lines += _stage_lines(run, stage, mesh, topology)
+    with train.explained(stage.name):
+      lines += _stage_lines(run, stage, mesh, topology)
   return '\n'.join(lines if topology is None else [*lines, f'({ASSUMED})'])
 
 

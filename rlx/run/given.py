@@ -4,8 +4,9 @@ A run that is built with such objects has a section `given`, name -> digest (nes
 the objects are parts under these names: a function asks for them as for any other part. The digests are how a
 run that is resumed knows whether it was handed the same objects again.
 
-The digest of a function is that of its source and of the values that it closes over; a helper that it calls
-may change unseen. The digest of rows is that of their values.
+The digest of a function is that of its source, with all decorators around it, of its defaults and of the
+values that it closes over, of a method also of those of its object; a helper that it calls may change unseen.
+The digest of rows is that of their values.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ import textwrap
 from typing import Any
 
 from ml_collections import ConfigDict
+import numpy as np
 
 from rlx import config as configs
 from rlx.errors import ConfigError
@@ -38,8 +40,15 @@ def digest_of(value: Any) -> str:
     found.update(_source(value).encode())
   else:
     for row in value:
-      found.update(json.dumps(row, sort_keys=True, default=str).encode() + b'\n')
+      found.update(_row(row).encode() + b'\n')
   return found.hexdigest()[:16]
+
+
+def _row(row: Any) -> str:
+  try:
+    return json.dumps(row, sort_keys=True, default=_values)
+  except TypeError:  # keys of several kinds
+    return _values(row)
 
 
 def _source(function: Callable) -> str:
@@ -48,11 +57,21 @@ def _source(function: Callable) -> str:
     held = (function.args, sorted(function.keywords.items()))
     return _source(function.func) + _values(held)
   if not inspect.isroutine(function):
-    return _text(type(function)) + _values(sorted(vars(function).items()))
-  function = inspect.unwrap(function)
+    return _text(type(function)) + _values(vars(function))
+  layers = [function]
+  while hasattr(layers[-1], '__wrapped__'):
+    layers.append(layers[-1].__wrapped__)
+  return ''.join(map(_of_layer, layers))
+
+
+def _of_layer(function: Callable) -> str:
+  """The source of a function or of one decorator around it, its defaults, and what it closes over."""
   cells = [cell.cell_contents for cell in getattr(function, '__closure__', None) or ()]
   held = [getattr(value, '__qualname__', value) for value in cells]
-  return _text(function) + _values((held, getattr(function, '__kwdefaults__', None)))
+  defaults = [getattr(function, name, None) for name in ('__defaults__', '__kwdefaults__')]
+  owner = getattr(function, '__self__', None)
+  of_owner = vars(owner) if hasattr(owner, '__dict__') and not inspect.ismodule(owner) else None
+  return _text(function) + _values((held, defaults, of_owner))
 
 
 def _text(function: Any) -> str:
@@ -65,7 +84,20 @@ def _text(function: Any) -> str:
 
 
 def _values(held: Any) -> str:
-  """Values as text, without the places where they are in memory."""
+  """Values as text that is the same in every process: without places in memory, or the order of a set.
+
+  Arrays are told by their bytes, for NumPy's own text leaves out the middle of long ones.
+  """
+  if isinstance(held, Mapping):
+    return f'{{{", ".join(sorted(f"{_values(key)}: {_values(x)}" for key, x in held.items()))}}}'
+  if isinstance(held, set | frozenset):
+    return f'{{{", ".join(sorted(map(_values, held)))}}}'
+  if isinstance(held, list | tuple):
+    return f'({", ".join(map(_values, held))})'
+  if hasattr(held, 'dtype') and hasattr(held, 'shape'):
+    array = np.asarray(held)
+    known = array.tobytes() if array.dtype != object else _values(array.tolist()).encode()
+    return f'{array.dtype}{array.shape} {hashlib.sha256(known).hexdigest()}'
   return re.sub(r' at 0x[0-9a-f]+', '', repr(held))
 
 

@@ -141,8 +141,12 @@ class Split:
       return told
     said = self.reward.heard()
     self._reward_works = self._reward_works or check_works(said)
+    taken: set[str] = set()
     for row, scores in zip(rows, said, strict=True):
-      row.update({f'reward/{name}': float(value) for name, value in scores.metrics.items()})
+      logged = {f'reward/{name}': float(value) for name, value in scores.metrics.items()}
+      taken |= logged.keys() & row.keys()
+      row.update({name: value for name, value in logged.items() if name not in row})
+    told = [*told, *(f'log_metric: {name} is a metric of rlx, and stays' for name in sorted(taken))]
     return told + [f'reward function failed: {message}' for scores in said for message in scores.messages]
 
   def timings(self) -> dict[str, float]:

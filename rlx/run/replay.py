@@ -192,7 +192,9 @@ def _look(
         names = {kind: tuple(name for one, name in told if one == kind), **names} if told else names
       found = next((one for one in sorted(names, key=_ORDER.index) if names[one]), None)
       if found is not None:
-        line = _line(take.plain, before) if disable_jit else ''
+        of_piece = named(value[1 if piece == 'metrics' else 0])
+        nan = any(jnp.isnan(of_piece[name]).any() for name in names[found] if name in of_piece)
+        line = _line(take.plain, before, infinite=not nan) if disable_jit else ''
         return Found(step, found, tuple(dict.fromkeys(names[found])), line)
     light = value[0]
   return None
@@ -255,10 +257,17 @@ class _Pieces:
     return lambda value: function(state.replace(world=value[1][1]), value[1][0], data, frozen)
 
 
-def _line(piece: Callable, value: Any) -> str:
-  """The line of the source in which a piece makes the first value that is not finite, and the operation."""
+def _line(piece: Callable, value: Any, *, infinite: bool) -> str:
+  """The line of the source in which a piece makes the first value that is not finite, and the operation.
+
+  Args:
+    piece: of a step.
+    value: that it takes.
+    infinite: whether infinities are looked for besides NaN. Many a formula has some that do no harm, such as
+      what the maximum of a softmax begins with.
+  """
   try:
-    with jax.disable_jit(), jax.debug_nans(True), jax.debug_infs(True):
+    with jax.disable_jit(), jax.debug_nans(True), jax.debug_infs(infinite):
       jax.block_until_ready(piece(value))
   except FloatingPointError as error:
     frames = traceback.extract_tb(sys.exc_info()[2])

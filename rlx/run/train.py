@@ -5,7 +5,7 @@ A run is bitwise resumable because its state is one pytree, because everything h
 that step: a resumed run drops the records behind its checkpoint and writes them again, the same.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import json
@@ -304,7 +304,7 @@ def check(run: Run) -> None:
   """
   traced = set()
   for index, stage in enumerate(run.stages):
-    try:
+    with explained(stage.name):
       state, frozen = abstract_state(run, index)
       check_room(run, index)
       kind = (stage, jax.tree.structure(state))
@@ -312,23 +312,30 @@ def check(run: Run) -> None:
         trace(stage, state, frozen)
         examining.check(run, stage, state, frozen)
       traced.add(kind)
-    except ConfigError:
+
+
+@contextlib.contextmanager
+def explained(name: str) -> Iterator[None]:
+  """What tracing a stage raises, in one line: a `ConfigError` that names the stage."""
+  try:
+    yield
+  except ConfigError:
+    raise
+  except ValueError as error:
+    raise ConfigError(f'stage {name!r}: {error}') from error
+  except OverflowError as error:
+    raise ConfigError(f'stage {name!r}: a number is too large to be counted with: {error}') from error
+  except NameError as error:
+    if f'unbound axis name: {POPULATION}' not in str(error):
       raise
-    except ValueError as error:
-      raise ConfigError(f'stage {stage.name!r}: {error}') from error
-    except OverflowError as error:
-      raise ConfigError(f'stage {stage.name!r}: a number is too large to be counted with: {error}') from error
-    except NameError as error:
-      if f'unbound axis name: {POPULATION}' not in str(error):
-        raise
-      raise ConfigError(
-          f'stage {stage.name!r}: members of a population meet here; set population.size to at least 2'
-      ) from error
-    except KeyError as error:
-      raise ConfigError(
-          f'stage {stage.name!r} asks for {error}: a model it does not have (add it to trained or slow), or '
-          'a column that no slot before it has written'
-      ) from error
+    raise ConfigError(
+        f'stage {name!r}: members of a population meet here; set population.size to at least 2'
+    ) from error
+  except KeyError as error:
+    raise ConfigError(
+        f'stage {name!r} asks for {error}: a model it does not have (add it to trained or slow), or '
+        'a column that no slot before it has written'
+    ) from error
 
 
 def trace(stage: Stage, state: State, frozen: Models) -> list:

@@ -95,6 +95,13 @@ def test_held_out_rows_come_behind(tmp_path):
   assert stream.solutions([4, 5]) == whole.solutions([4, 5]) == [' 8', ' 10']
 
 
+def test_a_column_that_the_first_row_lacks_is_there(tmp_path):
+  rows = [{'prompt': 'a'}, {'prompt': 'b', 'answer': '7'}, {'prompt': 'c', 'answer': '8'}]
+  file = write(tmp_path / 'rows.jsonl', rows)
+  expected = {'answer': [None, '7', '8']}
+  assert load(file).columns([0, 1, 2]) == load(file, window_rows=16).columns([0, 1, 2]) == expected
+
+
 def test_lines_are_found_whatever_ends_them(tmp_path):
   path = tmp_path / 'rows.jsonl'
   path.write_bytes(b'\n{"prompt": "a"}\r\n\r\n[1]\n\n{"prompt": "b"}')

@@ -191,6 +191,12 @@ BROKEN = {  # what is said -> the environment
     "info['place'] is float32(1,)": altered(
         limited(), lambda new: new._replace(info={'place': new.observation})
     ),
+    "info['return'] is the name of what rlx measures itself": altered(
+        limited(), lambda new: new._replace(info={'return': new.reward})
+    ),
+    'info has the key 3': altered(limited(), lambda new: new._replace(info={3: new.reward})),
+    'observation_shape=1; it needs a tuple': limited(observation_shape=1),
+    "expert_return='high'; numbers": limited(expert_return='high'),
     'step returns a tuple': altered(limited(), tuple),
     'the state is': altered(walk(), lambda new: new._replace(state=new.observation)),
     'step cannot be traced: TracerBoolConversionError': limited(step=branching),

@@ -64,6 +64,8 @@ def with_rows(config: ConfigDict, arg: ConfigDict) -> None:
   config.score.packed_columns = 1024
   config.log.steps_per_dispatch = 1  # any number of steps; a step of a model of size fills the device
   if arg.window_rows:
-    config.task.update(name='streamed', window_rows=arg.window_rows)
+    config.task.update(name='streamed', window_rows=arg.window_rows)  # which pads to what there may be
+    most = min(config.task.max_completion_tokens, config.decoding.max_tokens)
+    config.task.max_completion_tokens = most
   if not arg.held_out:
     config.evals = ConfigDict()

@@ -38,8 +38,9 @@ def get_config(arg: str = '', **defaults) -> ConfigDict:
   config = sft.get_config(arg, **defaults)
   stored = parse_arg(arg, **{**sft.DEFAULTS, **defaults}).stored
   smoke, lora = config.steps < 10, 'base' in config.models
-  with config.task.ignore_type():
-    config.task.malformed = 0.1  # the largest share of rows that is left out
+  if 'window_rows' not in config.task:  # of rows that are read as they are drawn nobody knows a share
+    with config.task.ignore_type():
+      config.task.malformed = 0.1  # the largest share of rows that is left out
   config.slow = {'base': 'base'} if lora else {'reference': 'policy'}  # as it was when the run began
   reference = 'base' if lora else 'reference'
   if stored:

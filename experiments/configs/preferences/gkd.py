@@ -2,8 +2,9 @@
 
     rlx --config=preferences/gkd:model=DIR,teacher=DIR,train=FILE,held_out=FILE --workdir=runs/gkd
 
-Rows are prompts with or without completions; with chance 1/2 a step learns from what the policy says, and
-otherwise from the completions. Paper: https://arxiv.org/abs/2306.13649.
+Rows are prompts with completions; with chance 1/2 a step learns from what the policy says, and otherwise from
+the completions. For prompts alone, a config of yours says `config.rollout = config.rollout.first`.
+Paper: https://arxiv.org/abs/2306.13649.
 
 Result: a student of one block and a teacher of two, both made from nothing (docs/studies/harmless.md): 60
 steps at 5e-4 take held-out text from 5.02 to 4.88 nats a token, as many of SFT to 4.92; five seeds, 0.041

@@ -5,6 +5,7 @@ plays random actions, so it sees only what those lead to.
 """
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from rlx.types import Key
 
 _NUM_ENVS = 16
 _STEPS_BEYOND = 4  # the time limit
+OWN_METRICS = ('return', 'return_worst', 'length', 'unfinished', 'score')  # of episodes, beside `info`
 
 
 class _Played(NamedTuple):
@@ -90,6 +92,11 @@ def check_forms(env: Environment, key: Key) -> list[str]:
   _require(isinstance(env, Environment), f'it is {_kind(env)}; it needs an Environment')
   good = isinstance(env.actions, Discrete | Continuous)
   _require(good, f'actions={env.actions!r}; it needs Discrete or Continuous')
+  shape, ends = env.observation_shape, (env.random_return, env.expert_return)
+  is_shape = isinstance(shape, tuple) and all(isinstance(n, int) for n in shape)
+  _require(is_shape, f'observation_shape={shape!r}; it needs a tuple of integers')
+  are_numbers = all(isinstance(x, Real) for x in ends)
+  _require(are_numbers, f'random_return={ends[0]!r}, expert_return={ends[1]!r}; numbers, NaN if not known')
   _require(
       not env.is_scored or env.random_return < env.expert_return,
       f'random_return={env.random_return}, expert_return={env.expert_return}; an expert earns more',
@@ -105,6 +112,9 @@ def check_forms(env: Environment, key: Key) -> list[str]:
   _check_arrays({'the observation of reset': observation}, env.observation_shape, jnp.float32)
   _check_arrays({'the observation of step': new.observation}, env.observation_shape, jnp.float32)
   _check_arrays({'terminated': new.terminated, 'truncated': new.truncated}, (), jnp.bool_)
+  for name in new.info:
+    _require(isinstance(name, str), f'info has the key {name!r}; keys are names of metrics')
+    _require(name not in OWN_METRICS, f'info[{name!r}] is the name of what rlx measures itself; take another')
   info = {f'info[{name!r}]': value for name, value in new.info.items()}
   _check_arrays({'reward': new.reward, **info}, (), jnp.float32)
   forms = [jax.tree.map(lambda x: f'{x.dtype}{x.shape}', tree) for tree in (state, new.state)]

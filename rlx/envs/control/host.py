@@ -10,10 +10,12 @@ new ones, at the start of their episodes (`StatefulRollout.anew`), and is not bi
 of their episodes is lost, and what a store remembers of these ends there, as cut off.
 """
 
+import atexit
 from collections.abc import Callable
 import dataclasses
 import itertools
 from typing import Any, NamedTuple, Protocol
+import weakref
 
 import jax
 from jax.experimental import io_callback
@@ -72,6 +74,7 @@ class Host:
     self._tickets = itertools.count(1)
     self._open: dict[int, Many] = {}
     self._idle: list[tuple[int, Many]] = []  # (B, environments) that were given back
+    atexit.register(_close, weakref.ref(self))  # processes of environments keep this one from ending
 
   def reset(self, key: Key, num: int, player: Any = ()) -> tuple[jax.Array, jax.Array]:
     """Opens `num` environments at the start of an episode: tickets [num] and observations [num, ...].
@@ -141,6 +144,11 @@ class Host:
           'holds them cannot go on from a checkpoint'
       )
     return self._open[ticket]
+
+
+def _close(host: weakref.ref) -> None:
+  if (still_there := host()) is not None:
+    still_there.close()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from rlx.advantages.temporal import returns
 from rlx.envs.control import stepping
 from rlx.envs.control.environment import Environment
+from rlx.errors import at_least, between
 from rlx.models.networks import Policy
 from rlx.rollout.control import priorities
 from rlx.rollout.control.hindsight import achieved, uniform_ahead
@@ -152,8 +153,7 @@ def n_step_replay(
     ValueError: a number is not positive, or does not divide.
   """
   _check(num_envs, num_steps, capacity, warmup_steps, batch_size)
-  if n < 1 or n * num_envs > capacity:
-    raise ValueError(f'n={n}: at least 1, and at most capacity / num_envs = {capacity // num_envs}')
+  _check_spans(n, discount, num_envs, capacity)
 
   def draw(store: World, key: Key) -> Batch:
     places = uniform_places(store, key, batch_size)
@@ -245,8 +245,8 @@ def prioritised_replay(
   Source: Schaul et al., 2015, https://arxiv.org/abs/1511.05952, eq. 1 and section 3.4.
   """
   _check(num_envs, num_steps, capacity, warmup_steps, batch_size)
-  if n < 1 or n * num_envs > capacity:
-    raise ValueError(f'n={n}: at least 1, and at most capacity / num_envs = {capacity // num_envs}')
+  _check_spans(n, discount, num_envs, capacity)
+  at_least(0, alpha=alpha, beta=beta, eps=eps)
 
   def put(store: World, batch: Batch) -> World:
     places = store['next'] + jnp.arange(num_envs)
@@ -325,6 +325,12 @@ def hindsight_replay(
         store, places[:num], goals_key, goal_size=goal_size, horizon=horizon, num_envs=num_envs
     )
     other = relabel(jax.tree.map(lambda x: x[:num], batch), goals)
+    if other['observations'].shape[1:] != batch['observations'].shape[1:]:
+      raise ValueError(
+          f'goal_size={goal_size}: with such goals relabel makes observations of '
+          f'{other["observations"].shape[1:]} numbers, and those of the environment have '
+          f'{batch["observations"].shape[1:]}'
+      )
     return jax.tree.map(lambda new, old: jnp.concatenate([new, old[num:]]), other, batch)
 
   return StatefulRollout(
@@ -421,6 +427,12 @@ def _same_episode(store, places, rows, num_envs):
   ended = (rows['terminated'] | rows['truncated']).astype(jnp.int32)
   before = jnp.cumsum(ended, axis=1) - ended  # ends before each step
   return (before == 0) & (jnp.arange(ended.shape[1])[None] <= newer[:, None])
+
+
+def _check_spans(n: int, discount: float, num_envs: int, capacity: int) -> None:
+  if n < 1 or n * num_envs > capacity:
+    raise ValueError(f'n={n}: at least 1, and at most capacity / num_envs = {capacity // num_envs}')
+  between(0, 1, discount=discount)
 
 
 def _check(num_envs, num_steps, capacity, warmup_steps, batch_size) -> None:

@@ -50,6 +50,8 @@ def from_gymnasium(
   Raises:
     ConfigError: gymnasium is not installed or does not know the id, or spaces are of another kind.
   """
+  if arguments is not None and not isinstance(arguments, Mapping):
+    raise ConfigError(f'gymnasium:{problem}: arguments={arguments!r} is no dictionary')
   gymnasium = imported('gymnasium', extra='gym', who=f'gymnasium:{problem}')
   make = functools.partial(_make, gymnasium, problem, vectorization, dict(arguments or {}))
   one = make(1)
