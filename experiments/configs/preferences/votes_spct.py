@@ -7,7 +7,7 @@ Questions are of two kinds, and by the principle of a kind an answer is worth an
 of pairs at which others of its samples fail (`rejective`), and then by GRPO, paid where the better answer has
 the larger score (`tuned`). In the main stage it is frozen, and a head on a copy of it, the meta model, learns
 which critiques end right. Scores of k samples are summed, of all or of the better half by the meta model.
-The first stage ends when three of five samples are right, and votes are drawn at a temperature of 2.2, so
+The first stage ends when three of five samples are right, and votes are drawn at a temperature of 1.8, so
 that the judge errs: it is a toy's noise. What it says without chance may be right more often than its votes.
 
 Before anything was claimed, one seed was tried outside of this config, without the two stages that tune the
@@ -15,15 +15,19 @@ judge, at a temperature of 1.5. After 100 supervised steps the vote of one sampl
 in 78 %, of the four of them that the meta model keeps in 84 %, of four by chance in 73 %. After 120 steps
 eight votes were right in 97 %, and the meta model added nothing: hence the higher temperature.
 
-At a temperature of 1.8 eight votes are right in 96 % in the end, which leaves the meta model little to add:
-five seeds left open whether it adds 0.01, 0.015 (0.005 to 0.022), and so did the next twenty, 0.016 (0.009 to
-0.025), with eight votes above one by 0.139. It was seeds that differed, and not the problems that are drawn:
-on 1,024 of them in the place of 256 fifteen more gained 0.003 to 0.028, 0.012 in the median. At 2.2 five
-trial seeds gained 0.010 to 0.072, 0.035 in the median, to 0.95 in the end.
+Five seeds left open whether the meta model adds 0.01: 0.015 (0.005 to 0.022); eight votes were above one by
+0.127. These are the next twenty. It is seeds that differ, and not the problems that are drawn: on 1,024 of
+them in the place of 256, where the other arms were not run, fifteen more gained 0.003 to 0.028, 0.012 in the
+median. At a temperature of 2.2, where a judge errs more, five trial seeds gained 0.010 to 0.072, but the next
+ten as little as these, 0.018 (0.008 to 0.031), with eight votes above one by 0.169.
 
 Paper: https://arxiv.org/abs/2504.02495
 
-Result: not run yet.
+Result: it shows in part. Final eval/votes/guided_8 after 350 train steps, median of 20 seeds (worst): 0.9629
+(0.9375), 'one opinion' 0.915 (0.584), 'meta model of chance' 0.8916 (0.8125). Claimed, and got (95 % interval
+over seeds): final eval/votes/rise: above 0.03, got 0.1385 (0.1308 to 0.1469); final eval/votes/guided_gain:
+above 0.01, got 0.01582 (0.008789 to 0.025), the seeds leave it open. 830 CPU-s on 2 cores of a CPU;
+`rlx reproduce preferences/votes_spct`.
 """
 
 from ml_collections import ConfigDict
@@ -41,7 +45,7 @@ def get_config(arg: str = '') -> ConfigDict:
   arg = parse_arg(arg, smoke=False)
   config = thinking_think_rm.get_config('', shown=SHOWN, steps=STEPS)
   config.stages = ('sft', 'rejective', 'tuned', 'main')
-  config.seed = 60  # the first ones had been looked at
+  config.seed = 5  # the first ones had been looked at
   config.task = {
       'name': 'weighing.weighed_by_scores', 'modulus': 5, 'length': LENGTH, 'kinds': 2, 'held_out_share': 0.1,
   }
@@ -64,7 +68,7 @@ def get_config(arg: str = '') -> ConfigDict:
   config.tuned = {
       **stage, 'steps': TUNED, 'algorithm': config.algorithm.to_dict(), 'rollout': critiques, 'reward': right,
   }
-  config.decoding.temperature = 2.2  # of what votes; the other stages have a decoding of their own
+  config.decoding.temperature = 1.8  # of what votes; the other stages have a decoding of their own
   config.trained, config.slow = ('judge',), {'policy': 'policy'}
   config.algorithm = {'name': 'pointwise'}
   config.rollout = {'name': 'with_verdicts', 'rollout': critiques, 'reward': right}
@@ -92,8 +96,8 @@ def claim() -> Claim:
       ),
       controls=(Arm('one opinion', {'decoding.temperature': 1e-3}),),
       beside=(Arm('meta model of chance', {'optimizer.learning_rate': 0.0}),),
-      seeds=10,
-      minutes=8.0,
+      seeds=20,
+      minutes=16.0,
   )
 
 
