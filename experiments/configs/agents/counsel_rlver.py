@@ -32,7 +32,7 @@ MODERATE, CHALLENGING, EASY, EXAMINED = 0.5, 0.0, 0.9, 0.25  # patience
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
-  config = errand_ask.from_nothing(arg)
+  config = errand_ask.get_config(arg)
   arg = parse_arg(arg, smoke=False)
   config.seed = 20  # the first ones had been looked at
   config.task = {

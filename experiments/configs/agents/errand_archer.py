@@ -39,7 +39,7 @@ FRESH, PAST_STEPS = 32, 3
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
-  config = errand_ask.from_nothing(arg)
+  config = errand_ask.get_config(arg)
   arg = parse_arg(arg, smoke=False)
   if not arg.smoke:
     config.steps = 200

@@ -1,25 +1,27 @@
-"""Ask or act: a tiny decoder fetches things, some of which only the user can tell apart.
+"""Ask or act: a tiny decoder fetches things, some of which only the user can tell apart. RL alone.
 
     rlx --config=agents/errand_ask --workdir=runs/errand_ask
 
-The world is `envs/worlds/errand.py`: one of four things is wanted, by its kind. A question costs 0.9 and says
-which one is meant; the first one where that is unclear, in 74 % of what is examined, is paid 1. First the
-policy is shown an expert who asks where it is needed. In the paper a language model writes the reward of each
-step; here the world pays it.
+The world is `envs/worlds/errand.py`: one of four things is wanted, by its kind. A question costs 0.2 and says
+which one is meant; the first one where that is unclear, in 70 % of problems, is paid 0.4. To act at once is
+right in 60 %. There is no supervision. In the paper a language model writes the reward of each step; here the
+world pays it.
 
 Paper: https://arxiv.org/abs/2504.00907
 
-Result: not run yet.
+Result: it shows in part. Mean of the last 3 eval/held_out/accuracy after 400 train steps, median of 5 seeds
+(worst): 1 (1), 'success alone' 0.34 (0.245). Claimed, and got (95 % interval over seeds): above 'success
+alone' by 0.1, got 0.6611 (0.2478 to 0.7289); mean of the last 3 eval/held_out/needless: below 0.13, got -0.26
+(-0.26 to -0.26), the run fails it. 182 CPU-s on 2 cores of a CPU; `rlx reproduce agents/errand_ask`.
 
-From nothing, without what is shown, at a cost of 0.2, paid 0.4, and three times the rate, five seeds came to
-succeed always, and paid for success alone in 0.34 of the problems, but all of them asked always: then all
-rows of a group earn the same. So did three trial seeds each at costs of 0.3, 0.4 and 0.5 (paid 0.5, 0.6 and
-0.6), and at 0.4 with a bonus of 0.03 or 0.1 for entropy, though to ask where it is needed would then earn 0.1
-more. Behind 20 steps of what is shown, and at that rate, three trial seeds asked in 0.88 of the episodes,
-needlessly in 0.16, and after 20 steps of GRPO in all of them, at a cost of 0.4, paid 0.5 or nothing; behind
-100, at a cost of 0.6, four asked needlessly in 0 at first and in 0.2 after 80 steps. It is the rate that
-tells: at a sixth of it four trial seeds asked where it was needed, and nowhere else, after 200 steps. Paid
-for success alone, at a cost of 0.6, they did so, too, since a guess among three is worth less than that.
+To ask always is what it settles on, and then all rows of a group earn the same: so did three trial seeds each
+at costs of 0.3, 0.4 and 0.5 (paid 0.5, 0.6 and 0.6), and at 0.4 with a bonus of 0.03 or 0.1 for entropy,
+though to ask where it is needed would then earn 0.1 more. Behind 20 steps of imitation of an
+expert who asks where it is needed, three trial seeds asked in 0.88 of the episodes, needlessly in 0.16; after
+20 steps of GRPO in all of them, at a cost of 0.4, paid 0.5 or nothing. It is the rate that tells, and how long
+they have been shown: behind 100 steps, at a third of the rate, and a cost of 0.9, paid 1, ten seeds came to
+0.995 after 500 steps, and asked needlessly in 0.009 (to 0.06). But paid for success alone, from the same
+start, ten ask no more often where nobody has to, and still succeed in 0.85: 0.128 less (0.060 to 0.205).
 """
 
 from ml_collections import ConfigDict
@@ -33,29 +35,6 @@ TURNS = {'turn_tokens': 1, 'max_turns': 3}
 
 def get_config(arg: str = '') -> ConfigDict:
   """Arguments: `smoke` (seconds, learns nothing)."""
-  config = from_nothing(arg)
-  arg = parse_arg(arg, smoke=False)
-  config.stages = ('sft', 'main')
-  config.task.update(cost=0.9, useful=1.0)
-  config.sft = arithmetic.get_config('').sft
-  config.sft.task = config.task  # the same object: an override reaches both stages
-  config.sft.decoding = config.decoding
-  config.sft.rollout = {'name': 'turns.expert_turns', 'batch_size': 64, **TURNS}
-  config.sft.steps, config.sft.stop = 100, ConfigDict()
-  config.steps, config.seed = 500, 40  # the first ones had been looked at
-  config.optimizer.update(learning_rate=1e-3, decay_steps=480)
-  if arg.smoke:
-    config.steps = config.sft.steps = 4
-    config.sft.rollout.batch_size = 16
-  return config
-
-
-def from_nothing(arg: str) -> ConfigDict:
-  """GRPO alone, with cheaper questions: what configs of other papers start from.
-
-  Args:
-    arg: as of `get_config`.
-  """
   arg = parse_arg(arg, smoke=False)
   config = arithmetic.get_config('', steps=400)
   config.stages = ('main',)
@@ -102,6 +81,5 @@ def claim() -> Claim:
       reading=mean('eval/held_out/accuracy', last=3),
       asserts=(above('success alone', by=0.1), reaches(-0.13, reading=needless)),
       controls=(Arm('success alone', {'task.useful': 0.0}),),
-      seeds=10,
-      minutes=6.0,
+      minutes=3.0,
   )
