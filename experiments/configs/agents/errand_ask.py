@@ -16,12 +16,12 @@ alone' by 0.1, got 0.6611 (0.2478 to 0.7289); mean of the last 3 eval/held_out/n
 
 To ask always is what it settles on, and then all rows of a group earn the same: so did three trial seeds each
 at costs of 0.3, 0.4 and 0.5 (paid 0.5, 0.6 and 0.6), and at 0.4 with a bonus of 0.03 or 0.1 for entropy,
-though to ask where it is needed would then earn 0.1 more. Behind 20 steps of imitation of an
-expert who asks where it is needed, three trial seeds asked in 0.88 of the episodes, needlessly in 0.16; after
-20 steps of GRPO in all of them, at a cost of 0.4, paid 0.5 or nothing. It is the rate that tells, and how long
-they have been shown: behind 100 steps, at a third of the rate, and a cost of 0.9, paid 1, ten seeds came to
-0.995 after 500 steps, and asked needlessly in 0.009 (to 0.06). But paid for success alone, from the same
-start, ten ask no more often where nobody has to, and still succeed in 0.85: 0.128 less (0.060 to 0.205).
+though to ask where it is needed would then earn 0.1 more. Behind 20 steps of imitation of an expert who asks
+where it is needed, three trial seeds asked in 0.88 of the episodes, needlessly in 0.16; after 20 steps of
+GRPO in all of them, at a cost of 0.4, paid 0.5 or nothing. It is the rate that tells, and how long they have
+been shown: behind 100 steps, at a third of the rate, and a cost of 0.9, paid 1, ten seeds came to 0.995 after
+500 steps, and asked needlessly in 0.009 (to 0.06). But paid for success alone, from the same start, ten ask
+no more often where nobody has to, and still succeed in 0.85: 0.128 less (0.060 to 0.205).
 """
 
 from ml_collections import ConfigDict
