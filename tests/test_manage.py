@@ -238,6 +238,7 @@ def test_a_run_begins_from_the_policy_of_another(run, tmp_path, capsys):
 @pytest.mark.parametrize(('command', 'words'), [
     (['evaluate', '--workdir=nowhere'], '--workdir=nowhere holds no run'),
     (['report', '--workdir=nowhere'], '--workdir=nowhere holds no run'),
+    (['evaluate', '--workdir={run}', '--config.evals={}'], 'the run has no evaluations; add one'),
     (['evaluate', '--workdir={run}', '--eval=episode'], "the run has the evaluations ['episodes']"),
     (['evaluate', '--workdir={run}', '--step=3'], 'no checkpoint of step 3; it has [2, 4]'),
     (['play', '--workdir={run}', '--epsiodes=3'], "'--epsiodes=3' is not understood"),

@@ -191,6 +191,13 @@ def test_what_is_not_to_be_imitated_is_no_demonstration(row, folder, capsys):
   assert 'not to be imitated' in error
 
 
+def test_labels_in_turn_are_no_pairs(folder, capsys):
+  rows = [{'prompt': f'{i} + 1 = ', 'completion': '5', 'label': i % 2 == 0} for i in range(16)]
+  (folder / 'rows.jsonl').write_text(''.join(json.dumps(row) + '\n' for row in rows))
+  command = ['--config=preferences/kto:smoke,train=rows.jsonl,held_out=rows.jsonl']
+  assert 'are no pairs' in refused_run([*command, '--config.evals.held_out.pairs=4'], capsys)
+
+
 def test_a_dry_run_says_it_as_the_run_does(capsys):
   assert 'units' in refused_run([CONTROL, '--config.models.policy.hidden=(0,)', '--dry_run'], capsys)
 
