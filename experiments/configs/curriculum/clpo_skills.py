@@ -19,7 +19,11 @@ to nothing, and to 0.10 (0.05) without a bonus, which they left open (0.065, -0.
 0.26 (0), 0 (0) and 0.155 (0), which left it open again (0.161, -0.033 to 0.361). In the mean of these ten the
 last 160 steps added 0.13, and 0.05 by GRPO without a bonus: so there are 800 now.
 
-Result: not run yet.
+Result: it shows. Mean of the last 3 eval/held_out/accuracy after 1060 train steps, median of 10 seeds
+(worst): 0.6433 (0), 'GRPO' 0 (0), 'GRPO without a bonus' 0.2083 (0). Claimed, and got (95 % interval over
+seeds): above 'GRPO', got 0.6163 (0.3515 to 0.7715); mean over the run of reward/zero_variance_fraction: below
+'GRPO', got 0.06252 (0.04715 to 0.0696); above 'GRPO without a bonus', got 0.3172 (0.115 to 0.5717). 2953
+CPU-s on 2 cores of a CPU; `rlx reproduce curriculum/clpo_skills`.
 """
 
 from ml_collections import ConfigDict
