@@ -204,6 +204,7 @@ def test_a_value_can_be_a_function_with_its_numbers():
 
   def factory(task, *, clip, plain):
     seen.update(task=task, clip=clip, plain=plain)
+    return seen
 
   section = {'clip': {'name': 'rlx.losses.policy.clipped', 'clip_low': 0.5, 'clip_high': 1.0}, 'plain': 3}
   call(factory, section, 'algorithm', {'task': lambda: 'a task'})

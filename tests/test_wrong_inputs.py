@@ -462,7 +462,7 @@ def test_an_environment_of_ones_own_that_breaks_the_contract(reset, step, folder
   if reset == 'nothing':
     env = {'name': 'theirs.nothing', 'max_steps': 9}
   error = refused_run([CONTROL, f'--config.env={env}'], capsys)
-  said = BROKEN.get((reset, step), ('it is nothing; it needs an Environment',))
+  said = BROKEN.get((reset, step), ('nothing() returned None, which is no part of a run',))
   assert all(words in error for words in ('config.env: theirs.', *said)), error
 
 

@@ -321,7 +321,6 @@ def _build_stage(
   if any(isinstance(one.model.functions, LanguageModel | Head) for one in held.values()):
     _check_vocabularies(where, held.values(), parts['task']())
   _check_rows(section, config.mesh, mesh)
-  _check_discounts(section, where)
   _check_processes(where, section, train_step, mesh)
   called = section.learners.order[0] if 'learners' in section else section.algorithm.name.rpartition('.')[2]
   return Stage(
@@ -548,18 +547,6 @@ def _check_rows(section, asked, mesh) -> None:
         f'the nearest is {max(round(rows / devices), 1) * devices}'
     )
   sharding.say_what_does_not_divide(rows, devices)
-
-
-def _check_discounts(section, where: str) -> None:
-  """Rows of several steps are discounted in the store, with what the algorithm goes on with."""
-  if 'rollout' not in section or 'algorithm' not in section:
-    return
-  stored, own = section.rollout, section.algorithm
-  if {'n', 'discount'} <= {*stored} and 'discount' in own and stored.discount != own.discount:
-    raise ConfigError(
-        f'config.{where}: rollout.discount={stored.discount} and algorithm.discount={own.discount}: rows of '
-        'several steps take the discount of the algorithm'
-    )
 
 
 def _check_processes(where: str, section, train_step: step.Step, mesh) -> None:

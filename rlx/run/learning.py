@@ -25,6 +25,7 @@ def single(section, where: str, parts: Parts, view) -> tuple[step.Step, Any, Any
 
 def _learner_step(section, where: str, parts: Parts, view) -> tuple[step.Step, Any]:
   """A train step, and the optimizer of what it trains."""
+  _check_discounts(section, where)
   made = parts['algorithm']()
   trains = bool(section.trained)
   optimizer = parts['optimizer']() if trains else optax.identity()
@@ -48,6 +49,18 @@ def _learner_step(section, where: str, parts: Parts, view) -> tuple[step.Step, A
   if min(updates.values()) < 1:
     raise ConfigError(f'config.updates: {updates} must be at least 1 each')
   return step.make_train_step(algorithm, optimizer, **updates), optimizer
+
+
+def _check_discounts(section, where: str) -> None:
+  """Rows of several steps are discounted in the store, with what the algorithm goes on with."""
+  if 'rollout' not in section or 'algorithm' not in section:
+    return
+  stored, own = section.rollout, section.algorithm
+  if {'n', 'discount'} <= {*stored} and 'discount' in own and stored.discount != own.discount:
+    raise ConfigError(
+        f'config.{where}: rollout.discount={stored.discount} and algorithm.discount={own.discount}: rows of '
+        'several steps take the discount of the algorithm'
+    )
 
 
 def several(section, where: str, parts: Parts, view) -> tuple[step.Step, Any, Any]:

@@ -163,7 +163,8 @@ def call(
   except ValueError as error:
     raise ConfigError(f'config.{where}: {error}') from error
   if made is None or isinstance(made, bool | int | float | str):
-    raise ConfigError(f'config.{where}: {function.__name__}() returned {made!r}, which is no part of a run')
+    called = f'{function.__module__}.{function.__name__}()'
+    raise ConfigError(f'config.{where}: {called} returned {made!r}, which is no part of a run')
   renamed = {role: model for role, model in roles.items() if role != model}
   return lens.bind(made, renamed) if renamed and not where.startswith('models.') else made
 

@@ -183,9 +183,8 @@ def test_a_rectified_policy_is_examined_as_a_plain_one():
 
 def test_where_nothing_is_to_be_read_one_row_is_answered_for_a_program_of_none_is_none():
   asked = []
-  task = types.SimpleNamespace(
-      held_out=asked.append, held_out_demonstrations=lambda num: {'preferred': np.arange(num) % 2 == 0}
-  )
+  pairs = lambda num: {'preferred': np.arange(num) % 2 == 0, 'groups': np.arange(num) // 2}
+  task = types.SimpleNamespace(held_out=asked.append, held_out_demonstrations=pairs)
   text.likelihood(task, toy.POLICY, 0, problems=4)
   preferences.implicit(task, toy.POLICY, toy.POLICY, 0, pairs=4)
   assert asked == [1, 1]
