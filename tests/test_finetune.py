@@ -303,7 +303,8 @@ DIGESTS = [  # things of different digests
     brief, closing(1), closing(2), functools.partial(brief, factor=1), functools.partial(brief, factor=2),
     ROWS, ROWS[::-1], [], with_default(1), with_default(2), Scorer(1).score, Scorer(2).score,
     times(1)(brief), times(2)(brief), closing(far_in(1)), closing(far_in(2)), closing({'a', 'b'}),
-    [{'prompt': 'a', 3: 'x'}], [{'prompt': 'a', 3: 'y'}],
+    closing(jax.random.key(1)), closing(jax.random.key(2)), [{'prompt': 'a', 3: 'x'}],
+    [{'prompt': 'a', 3: 'y'}],
 ]
 OF_SETS = """
 from rlx.run import given

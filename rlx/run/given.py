@@ -10,6 +10,7 @@ The digest of rows is that of their values.
 """
 
 from collections.abc import Callable, Mapping
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -95,9 +96,10 @@ def _values(held: Any) -> str:
   if isinstance(held, list | tuple):
     return f'({", ".join(map(_values, held))})'
   if hasattr(held, 'dtype') and hasattr(held, 'shape'):
-    array = np.asarray(held)
-    known = array.tobytes() if array.dtype != object else _values(array.tolist()).encode()
-    return f'{array.dtype}{array.shape} {hashlib.sha256(known).hexdigest()}'
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):  # such as keys of JAX
+      array = np.asarray(held)
+      known = array.tobytes() if array.dtype != object else _values(array.tolist()).encode()
+      return f'{array.dtype}{array.shape} {hashlib.sha256(known).hexdigest()}'
   return re.sub(r' at 0x[0-9a-f]+', '', repr(held))
 
 
