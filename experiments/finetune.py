@@ -86,14 +86,12 @@ def finetune(
     raise ConfigError(f"overrides={overrides!r}: a dictionary, {{'optimizer.learning_rate': 1e-6, ..}}")
   _check_counts(lora_rank=lora_rank, sft_steps=sft_steps, window_rows=window_rows)
   held_out = () if held_out is None else held_out
-  if not hasattr(held_out, '__len__'):
-    kind = type(held_out).__name__
-    raise ConfigError(f'held_out, {kind}, has no rows that can be counted; give a list or a file')
   if not isinstance(chat, bool):
     raise ConfigError(f'chat={chat!r}: True or False')
   given: dict[str, Any] = {}
   files = {'train': _file(data), 'held_out': _file(held_out)}
   in_memory = files['train'] is None
+  _check_held_out(held_out, files['held_out'], in_memory)
   arguments = {
       'model': str(model), 'train': files['train'] or 'the train rows', 'chat': chat, 'lora_rank': lora_rank,
       'window_rows': window_rows,
@@ -111,11 +109,9 @@ def finetune(
       config.algorithm = dict(algorithm)
     elif algorithm != 'grpo':
       raise ConfigError(f"algorithm={algorithm!r} is neither 'grpo' nor 'sft' nor a section with a name")
-  if not in_memory and files['held_out'] is None and len(held_out):
-    raise ConfigError(f'data={data!r} is a file and held_out are rows; make both the same')
   if in_memory:
     _refuse('rows in memory take no', window_rows=window_rows)
-    _set_rows(config, data, held_out, files['held_out'], given)
+    _set_rows(config, data, held_out, given)
   if given:
     config.given = digests(given)
   for path, value in {**({} if steps is None else {'steps': steps}), **overrides}.items():
@@ -142,12 +138,21 @@ def _file(data: Any) -> str | tuple[tuple[str, float], ...] | None:
   return str(data) if isinstance(data, str | Path) else None
 
 
-def _set_rows(config: ConfigDict, train, held_out, held_out_file: str | None, given: dict[str, Any]) -> None:
+def _check_held_out(held_out, file: str | None, in_memory: bool) -> None:
+  """Rows that are held out are where the others are: in memory, or in files."""
+  if file is None and not hasattr(held_out, '__len__'):
+    kind = type(held_out).__name__
+    raise ConfigError(f'held_out, {kind}, has no rows that can be counted; give a list or a file')
+  if in_memory and file:
+    raise ConfigError(f'held_out={file!r} is a file and data are rows; make both the same')
+  if not in_memory and file is None and len(held_out):
+    raise ConfigError('data is a file and held_out are rows; make both the same')
+
+
+def _set_rows(config: ConfigDict, train, held_out, given: dict[str, Any]) -> None:
   """Lets a config read rows that are in memory."""
   if not hasattr(train, '__len__') or not len(train):
     raise ConfigError(f'data, {type(train).__name__}, has no rows that can be counted; give a list or a file')
-  if held_out_file:
-    raise ConfigError(f'held_out={held_out_file!r} is a file and data are rows; make both the same')
   given['rows'] = {'train': train, 'held_out': held_out}
   fields = {name: x for name, x in config.task.items() if name not in ('name', 'train', 'held_out')}
   config.task = {**fields, 'name': 'of_rows'}

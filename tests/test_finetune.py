@@ -143,6 +143,9 @@ def test_what_is_said_by_name_needs_no_objects(tmp_path):
     file.write_text(''.join(json.dumps(row) + '\n' for row in ROWS))
   rewards = [{'name': 'math.math_answer', 'tolerance': 1e-6}, {'name': 'format.pattern', 'regex': '.'}]
   run = make(tmp_path, rewards, {str(files[0]): 3, files[1]: 1}, weights=[1, 0.5])
+  few = {'evals.held_out.problems': 2}
+  held_out = make(tmp_path / 'held_out', rewards, files[0], held_out=files[1], overrides=few)
+  assert held_out.config.task.held_out == str(files[1])
   assert 'given' not in run.config and run.config.task.train == ((str(files[0]), 3.0), (str(files[1]), 1.0))
   assert run.config.reward.functions.pattern.to_dict() == {**rewards[1], 'weight': 0.5}
   (tmp_path / 'config.json').write_text(run.config.to_json())

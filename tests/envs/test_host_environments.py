@@ -1,6 +1,7 @@
 """Environments of gymnasium on the host, in compiled rollouts: what a step leads to, going on elsewhere."""
 
 from pathlib import Path
+import subprocess
 import sys
 
 import gymnasium
@@ -195,6 +196,15 @@ def test_what_cannot_be_is_one_clear_line(change, message):
   with pytest.raises(ConfigError, match=message) as error:
     from_gymnasium(**change)
   assert '\n' not in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_run_of_processes_ends(tmp_path):
+  """Whose environments would keep it from that, were they not closed."""
+  env = "{'name': 'gymnasium:CartPole-v1', 'vectorization': 'async'}"
+  command = ['--config=control/gym_ppo_cartpole:smoke', f'--config.env={env}', f'--workdir={tmp_path}']
+  ended = subprocess.run([sys.executable, '-m', 'rlx.experiments.launch', *command], timeout=300, check=False)
+  assert ended.returncode == 0
 
 
 def test_wrappers_of_pure_functions_are_refused():

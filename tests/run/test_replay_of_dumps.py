@@ -2,13 +2,14 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 from rlx.errors import ConfigError
 from rlx.experiments import launch
 from rlx.run import train
-from rlx.run.replay import replay
+from rlx.run.replay import _line, replay
 from tests.run.points import HERE, config_of, spoilt_gradients, spoilt_weights, stage
 
 
@@ -72,3 +73,11 @@ def test_where_everything_is_finite_it_says_so(tmp_path, capsys):
   assert capsys.readouterr().out.splitlines()[-1] == 'every value of these steps is finite'
   with pytest.raises(ConfigError, match='there is no such dump'):
     replay(tmp_path / 'nonfinite', disable_jit=False)
+
+
+def test_a_nan_is_not_blamed_on_the_infinity_that_a_softmax_begins_with():
+  def spoilt(x):
+    return jax.nn.log_softmax(x) + jnp.sqrt(x)
+
+  said = _line(spoilt, jnp.array([-1.0, 2.0]), infinite=False)
+  assert 'jnp.sqrt(x)' in said and 'nan' in said
