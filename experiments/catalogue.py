@@ -28,6 +28,7 @@ KINDS = {
     ),
     'env': ('Environment', 'MatrixGame'),
     'data': ('Batch',),
+    'writers': ('Writer',),
 }
 PARTS = {
     'task': 'problems of a text run',

@@ -34,7 +34,8 @@ HEAD = """# Claims, as they were run again
 
 `make test-claims CLAIMS="S074 S237"` runs claims from nothing and compares what shows with what is kept
 beside their configs ([papers.md](papers.md)); without `CLAIMS`, all that this table does not have.
-On {where}, often with other work beside it.
+On {where}, often with other work beside it. `passed` is `yes` where at least as much shows again,
+and `open` where the seeds of now leave open what was kept as shown.
 
 | config | id | kept | seen again | passed | CPU-minutes | day | commit |
 |---|---|---|---|---|---|---|---|

@@ -93,6 +93,7 @@ LEARNER = {
 TITLES = {
     'models': 'Kinds of models', 'rollout': 'Rollouts', 'reward': 'Rewards', 'evals': 'Evaluations',
     'optimizer': 'Optimizers', 'stop': 'Stop rules', 'task': 'Tasks', 'env': 'Environments', 'data': 'Recorded rows',
+    'writers': 'Trackers',
 }
 
 

@@ -290,7 +290,11 @@ class Finetuning:
       max_tokens: of a completion.
       temperature: 0 is greedy.
       seed: of the noise.
+    Raises:
+      ConfigError: there is no prompt, or it is not in a list.
     """
+    if isinstance(prompts, str) or not len(prompts):
+      raise ConfigError(f'prompts={prompts!r}: a list of at least one prompt')
     chat = self._run.task.conversational
     talker = talk.load(self.model, adapter=None, context_length=0, dtype='float32')
     decoding = talker.decoding(max_tokens=max_tokens, temperature=temperature, top_k=0, top_p=1.0, chat=chat)

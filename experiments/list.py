@@ -10,6 +10,7 @@ from rlx.experiments.commands import EXIT_DONE, CommandError, Parser
 SECTIONS = {
     'tasks': 'task', 'environments': 'env', 'models': 'models', 'rollouts': 'rollout', 'rewards': 'reward',
     'data': 'data', 'evaluations': 'evals', 'optimizers': 'optimizer', 'stops': 'stop',
+    'trackers': 'writers',
 }
 KINDS = ('algorithms', 'configs', 'papers', *SECTIONS, 'reward-functions', *catalogue.FORMULAS)
 

@@ -98,6 +98,9 @@ def test_what_it_leaves(whole, tmp_path):
   assert weights != (Path(TINY) / 'model.safetensors').read_bytes(), 'it was trained'
   texts = run.generate(['2 plus 2 is', 'x'], max_tokens=3)
   assert len(texts) == 2 and texts == run.generate(['2 plus 2 is', 'x'], max_tokens=3)
+  for prompts in ([], '2 plus 2 is'):
+    with pytest.raises(ConfigError, match='a list of at least one prompt'):
+      run.generate(prompts)
 
 
 @pytest.mark.slow

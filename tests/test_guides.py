@@ -16,7 +16,7 @@ import pytest
 from rlx import config as configs
 from rlx.experiments import claims
 from rlx.names import PACKAGES, resolve
-from rlx.run import train
+from rlx.run import train, workdirs
 from rlx.run.build import build
 from tests.cases import cases
 
@@ -121,3 +121,9 @@ def test_the_metrics_of_every_part_are_explained():
   assert len(named) > 150
   certain = {name: f'`{name.partition("{")[0]}' + '`' * ('{' not in name) for name in named}
   assert not [name for name in sorted(named) if certain[name] not in documented]
+
+
+def test_the_files_of_a_run_are_explained():
+  documented = (GUIDES.parent / 'metrics.md').read_text()
+  known = set(re.findall(r'`([a-z_.]+)/?`', documented))
+  assert not sorted({*workdirs.OURS} - known)

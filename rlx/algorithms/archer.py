@@ -24,6 +24,7 @@ from rlx import reductions, tracking
 from rlx.advantages import segments
 from rlx.advantages import turns as turn_advantages
 from rlx.engine.speaker import Critic, Speaker
+from rlx.errors import at_least
 from rlx.losses import policy as policy_losses
 from rlx.metrics import describe_update
 from rlx.types import Algorithm, Annotate, Batch, Key, Models, Rollout
@@ -47,6 +48,7 @@ def archer(
     discount: γ from turn to turn; behind the last turn there is nothing.
     target_rate: how much of the critic the copy takes over with each update.
   """
+  at_least(0, value_coef=value_coef)
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del key

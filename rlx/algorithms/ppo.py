@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from rlx import reductions
 from rlx.advantages import temporal
 from rlx.engine.speaker import Critic, Speaker
+from rlx.errors import at_least
 from rlx.losses import anchors, regularizers
 from rlx.losses import policy as policy_losses
 from rlx.losses import value as value_losses
@@ -92,6 +93,7 @@ def clipped_loss(
   Args:
     value_weights: the column [B, T] by which errors of values count.
   """
+  at_least(0, value_coef=value_coef)
 
   def loss(models: Models, batch: Batch, key: Key):
     del key

@@ -204,6 +204,9 @@ def rewarded(
   return Evaluation(ask=ask, read=read)
 
 
+_TOLD_OF_ALL = ('accuracy', 'reward', 'failed')  # metrics that are of no single function
+
+
 def check_function(reward: HostReward, accuracy: str) -> None:
   """Raises `ValueError` where there is no reward function of a name."""
   if accuracy not in reward.names:
@@ -215,6 +218,9 @@ def scored_by(
 ) -> tuple[dict[str, float], np.ndarray]:
   """Metrics of completions by reward functions, and which are right [N].
 
+  The mean of a function stands under its name; of one that is called `accuracy`, `reward` or `failed`, under
+  this with `_function` behind it.
+
   Args:
     reward: of the run.
     rows: [N] numbers of rows.
@@ -223,7 +229,8 @@ def scored_by(
   """
   scores = reward.score(rows, tokens)
   known = {name: x[~np.isnan(x)] for name, x in scores.values.items()}
-  metrics = {name: float(x.mean()) for name, x in known.items() if len(x)}
+  means = {name: float(x.mean()) for name, x in known.items() if len(x)}
+  metrics = {f'{name}_function' if name in _TOLD_OF_ALL else name: x for name, x in means.items()}
   metrics['reward'] = float(scores.totals[scores.scored].mean()) if scores.scored.any() else 0.0
   metrics['failed'] = float(sum(x.sum() for x in scores.failed.values()))
   right = scores.values[accuracy] == 1

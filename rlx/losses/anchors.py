@@ -11,6 +11,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from rlx.errors import at_least
 from rlx.losses import regularizers
 from rlx.types import Batch, Models
 
@@ -42,6 +43,7 @@ def kl_in_loss(reference, *, coef: float) -> Anchor:
     reference: scores rows: `models['reference']`, or another by `names: {'reference': ...}`.
     coef: β.
   """
+  at_least(0, coef=coef)
   return Anchor(coef=coef, reward_coef=0.0, annotate=_scored(reference))
 
 
@@ -52,6 +54,7 @@ def kl_in_reward(reference, *, coef: float) -> Anchor:
     reference: as for `kl_in_loss`.
     coef: β.
   """
+  at_least(0, coef=coef)
   return Anchor(coef=0.0, reward_coef=coef, annotate=_scored(reference))
 
 

@@ -37,6 +37,7 @@ from rlx.rewards.workers import Handler, Reply, Workers, describe
 
 _ROWS = ('prompts', 'completions', 'completion_ids')
 _LOGGERS = ('log_extra', 'log_metric')
+_SAMPLE = ('prompt', 'completion', 'reward', 'advantage', 'seat', 'split')  # what samples always say
 _STOPPED = ('timeout', 'died')  # by the time limit, or by itself
 _MAX_MESSAGES = 5
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
@@ -440,6 +441,8 @@ def _answer(
 
   def log_extra(column: str, values: list) -> None:
     values = list(values)
+    if column in _SAMPLE:
+      raise ValueError(f'log_extra({column!r}): samples have a column of this name; take another one')
     if len(values) != num_rows:
       raise ValueError(f'log_extra({column!r}) got {len(values)} values for {num_rows} rows')
     extra[str(column)] = json.dumps(values, default=_loggable)  # now: who logs learns what cannot be logged

@@ -19,7 +19,7 @@ from rlx.run.checkpoint import environment
 from rlx.run.stages import Run
 
 # What a run writes: where one of these is, and no config.json of a run, they are somebody else's.
-_OURS = (
+OURS = (
     'metrics.jsonl', 'timing.jsonl', 'members.jsonl', 'starts.jsonl', 'models.json', 'samples', 'checkpoints',
     'checkpoints.damaged', 'nonfinite', 'tensorboard', 'curve.png', 'report.html', 'model', 'adapter',
 )
@@ -73,7 +73,7 @@ def _refuse_of_others(workdir: Path) -> None:
   if (workdir / 'config.json').exists():
     if not {'stages', 'steps'} <= configs.of_run(workdir).keys():
       raise ConfigError(f'--workdir={workdir}: its config.json is of no run of rlx: it has no stages, steps')
-  elif there := [name for name in _OURS if (workdir / name).exists()]:
+  elif there := [name for name in OURS if (workdir / name).exists()]:
     raise ConfigError(
         f'--workdir={workdir} holds {", ".join(there)} and no config.json of a run, so rlx did not make them '
         'and leaves them alone; choose another directory'

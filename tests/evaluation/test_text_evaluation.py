@@ -204,3 +204,15 @@ def test_inside_the_nucleus_of_another():
   assert ask(inside(1.0)) == plain and ask(inside(1e-6)) == likely
   assert ask(inside(1e-6, toy.MODEL.vocab_size)) == plain
   assert plain[1] != likely[1], 'both say the same: no test'
+
+
+def test_a_function_that_is_called_as_a_metric_keeps_its_mean():
+  values = {'reward': np.array([0.25, 0.75]), 'ends': np.array([1.0, 0.0])}
+  scores = types.SimpleNamespace(
+      values=values, totals=np.array([1.25, 0.75]), scored=np.array([True, True]),
+      failed={name: np.zeros(2, bool) for name in values},
+  )
+  reward = types.SimpleNamespace(score=lambda rows, tokens: scores)
+  metrics, right = text.scored_by(reward, np.arange(2), [[1], [2]], accuracy='ends')
+  assert metrics == {'reward_function': 0.5, 'ends': 0.5, 'reward': 1.0, 'failed': 0.0, 'accuracy': 0.5}
+  assert right.tolist() == [True, False]

@@ -4,6 +4,7 @@ import types
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx.losses.anchors import kl_in_loss, kl_in_reward, no_kl, sequence_kl, token_kl
 
@@ -44,3 +45,9 @@ def test_the_kl_of_tokens_and_rows_by_hand():
 def test_what_is_no_action_does_not_count():
   batch = {**BATCH, 'reference_logprobs': jnp.full(MASK.shape, -3.0)}
   np.testing.assert_allclose(token_kl(batch), [[0, 2, 1], [0, 2.5, 0]], atol=1e-6)
+
+
+@pytest.mark.parametrize('anchor', [kl_in_loss, kl_in_reward])
+def test_a_coefficient_below_0_is_refused(anchor):
+  with pytest.raises(ValueError, match='coef=-0.1: at least 0'):
+    anchor(REFERENCE, coef=-0.1)

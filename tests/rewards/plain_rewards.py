@@ -82,6 +82,11 @@ def logs_badly(completions, log_extra, log_metric):
   return [1.0]
 
 
+def logs_over_the_prompt(completions, log_extra):
+  log_extra('prompt', ['other'] * len(completions))
+  return [1.0] * len(completions)
+
+
 def dawdles(completions):
   """Takes a while that no two runs share."""
   time.sleep(random.SystemRandom().uniform(0, 0.01))

@@ -154,6 +154,12 @@ def test_what_cannot_be_logged_is_a_fault():
   assert 'ValueError: could not convert string to float' in scores.messages[1]
 
 
+def test_what_is_logged_leaves_the_columns_of_samples():
+  scores = score_once(term(plain_rewards.logs_over_the_prompt), completions=['a'])
+  assert scores.faults == {'raised': 1} and scores.extra == {}
+  assert "log_extra('prompt'): samples have a column of this name" in scores.messages[0]
+
+
 def test_no_rows():
   scores = score_once(term(plain_rewards.length), completions=[])
   assert scores.totals.shape == scores.scored.shape == scores.values['length'].shape == (0,)

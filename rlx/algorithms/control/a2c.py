@@ -12,6 +12,7 @@ asynchrony.
 import jax.numpy as jnp
 
 from rlx.advantages import episodes
+from rlx.errors import at_least
 from rlx.losses import value as value_losses
 from rlx.models.networks import Network, Policy
 from rlx.types import Algorithm, Batch, Key, Models, Rollout
@@ -32,6 +33,7 @@ def a2c(
     discount: γ per step.
     lambda_: of GAE; 1 is the paper.
   """
+  at_least(0, value_coef=value_coef)
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del key

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.advantages import off_policy, temporal
+from rlx.errors import at_least
 from rlx.losses import regularizers
 from rlx.losses import value as value_losses
 from rlx.losses.ratios import ratio
@@ -50,6 +51,7 @@ def impala(
   """
   if clip_rho < clip_c:
     raise ValueError(f'clip_rho={clip_rho} is below clip_c={clip_c}; V-trace asks for at least as much')
+  at_least(0, value_coef=value_coef)
 
   def loss(models: Models, batch: Batch, key: Key):
     del key

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from rlx.advantages import episodes
+from rlx.errors import at_least
 from rlx.losses import policy as policy_losses
 from rlx.losses import ratios, regularizers
 from rlx.losses import value as value_losses
@@ -56,6 +57,7 @@ def ppo(
     lambda_: of GAE; 1 is Monte Carlo.
     normalise: `(advantages [B, T], batch) -> advantages`, for variants.
   """
+  at_least(0, value_coef=value_coef)
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del key

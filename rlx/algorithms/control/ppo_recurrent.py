@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from rlx.advantages import temporal
 from rlx.advantages.episodes import normalised
+from rlx.errors import at_least
 from rlx.losses import policy as policy_losses
 from rlx.losses import regularizers
 from rlx.losses import value as value_losses
@@ -42,6 +43,7 @@ def ppo_recurrent(
   read = lambda models, batch: policy.scan(
       models['policy'], batch['carries'], batch['observations'], batch['starts']
   )
+  at_least(0, value_coef=value_coef)
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del key
