@@ -3,11 +3,11 @@
     rlx --config=search/clinic_dxsearch --workdir=runs/clinic_dxsearch
 
 The world is `envs/worlds/clinic.py`: past cases and guidelines of a corpus, in which what is typical of a
-disease is looked up. An expert, who searches with any two of a patient's symptoms, is imitated a little.
-GRPO then learns from a weighted sum of four terms: turns are
-understood and diseases are named; searches have shown the right ones; what is named was shown by a search,
-and its guideline read; all is right. A patient has two diseases, each with a symptom that says nothing, and
-there is time for one search more than is needed. Corpora are held out whole.
+disease is looked up. An expert, who searches with any two of a patient's symptoms, is imitated a little. GRPO
+then learns from a weighted sum of four terms: turns are understood and diseases are named; searches have
+shown the right ones; what is named was shown by a search, and its guideline read; all is right. A patient has
+two diseases, each with a symptom that says nothing, and there is time for one search more than is needed.
+Corpora are held out whole.
 
 In trials of one seed patients had one disease. It was right in 19 % of the episodes after imitation, and a
 right diagnosis taught what to search for: with the term of retrieval and without it GRPO came to 60 and 70 %.
@@ -15,10 +15,10 @@ With two diseases, 140 steps without the term ended at 25 % hits and no right di
 of the structure there. The diagnosis alone, without the other terms as well, was not tried.
 
 How much is shown before decides. Of 64 patients, shown again and again, it is not learnt to read what a
-search has found: after 100 steps of GRPO hits differed by 0.13 and neither arm was right more often than by chance.
-Of a thousand patients, on three trial seeds: after 60 steps of imitation (6 % right) the term alone is
-learnt, by searching until no turn is left for a diagnosis, and without it one search is made; after 300 steps
-(28 % right) GRPO with the term comes to 1 in 80 steps.
+search has found: after 100 steps of GRPO hits differed by 0.13 and neither arm was right more often than by
+chance. Of a thousand patients, on three trial seeds: after 60 steps of imitation (6 % right) the term alone
+is learnt, by searching until no turn is left for a diagnosis, and without it one search is made; after 300
+steps (28 % right) GRPO with the term comes to 1 in 80 steps.
 
 Paper: https://arxiv.org/abs/2508.15746 (End-to-End Agentic RAG System Training for Traceable Diagnostic
 Reasoning). There the format is a gate and not a term, cases are matched by any number of symptoms, a search
