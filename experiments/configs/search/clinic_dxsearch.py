@@ -24,7 +24,11 @@ Paper: https://arxiv.org/abs/2508.15746 (End-to-End Agentic RAG System Training 
 Reasoning). There the format is a gate and not a term, cases are matched by any number of symptoms, a search
 costs a little, and a third tool searches literature.
 
-Result: not run yet.
+Result: it shows. Mean of the last 2 eval/held_out/accuracy after 240 train steps, median of 5 seeds (worst):
+0.2812 (0.02734), 'without retrieval' 0.01172 (0.003906). Claimed, and got (95 % interval over seeds): above
+'without retrieval' by 0.03, got 0.2148 (0.0638 to 0.5404); mean of the last 2 eval/held_out/hit_rate: above
+'without retrieval' by 0.03, got 0.2865 (0.1497 to 0.4232). 608 CPU-s on 2 cores of a CPU;
+`rlx reproduce search/clinic_dxsearch`.
 """
 
 from ml_collections import ConfigDict
