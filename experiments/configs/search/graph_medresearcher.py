@@ -26,6 +26,9 @@ answered two hops with 0.548 (0.306 to 0.663) and three with 0.253 (0.119 to 0.4
 went on, and four with 0.165 (0.03 to 0.254) more, which left that one open; for the plain answer alone four
 hops with 0.197, beside 0.208. So there are ten, and these are the next.
 
+Of 160 questions imitation alone learns it: on three trial seeds 0.98, 0.87 and 0.44 of two, three and four
+hops at its end (medians), beside 1.00, 0.96 and 0.33 by GRPO 140 steps earlier, where it was stopped.
+
 Paper: https://arxiv.org/abs/2508.14880. There a language model of 32 billion parameters browses the web
 beside an index of medicine, and some 2,100 trajectories are imitated.
 
