@@ -293,7 +293,7 @@ class Finetuning:
     Raises:
       ConfigError: there is no prompt, or it is not in a list.
     """
-    if isinstance(prompts, str) or not len(prompts):
+    if isinstance(prompts, str) or not (prompts := list(prompts)):
       raise ConfigError(f'prompts={prompts!r}: a list of at least one prompt')
     chat = self._run.task.conversational
     talker = talk.load(self.model, adapter=None, context_length=0, dtype='float32')

@@ -129,7 +129,7 @@ OVERRIDES = {
         'algorithm.discount=2', 'algorithm.discount=-1', 'algorithm.lambda_=2', 'algorithm.lambda_=-1',
         ('algorithm.value_clip=-1', 'clip=-1'), 'algorithm.clip_low=-1', 'evals.episodes.episodes=0',
         'evals.episodes.max_steps=0', 'evals.episodes.episodes=-1', 'updates.minibatches=7', 'log.samples=3',
-        'optimizer.learning_rate=-1',
+        'optimizer.learning_rate=-1', ('algorithm.value_coef=-1', 'value_coef=-1.0: at least 0'),
     ],
     REPLAY: [
         'rollout.batch_size=0', 'rollout.batch_size=-1', 'rollout.warmup_steps=-1', 'rollout.capacity=0',

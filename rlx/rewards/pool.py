@@ -440,12 +440,12 @@ def _answer(
   extra, metrics = {}, []
 
   def log_extra(column: str, values: list) -> None:
-    values = list(values)
+    column, values = str(column), list(values)
     if column in _SAMPLE:
       raise ValueError(f'log_extra({column!r}): samples have a column of this name; take another one')
     if len(values) != num_rows:
       raise ValueError(f'log_extra({column!r}) got {len(values)} values for {num_rows} rows')
-    extra[str(column)] = json.dumps(values, default=_loggable)  # now: who logs learns what cannot be logged
+    extra[column] = json.dumps(values, default=_loggable)  # now: who logs learns what cannot be logged
 
   def log_metric(name: str, value: float) -> None:
     metrics.append((str(name), float(value)))

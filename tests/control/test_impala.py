@@ -122,13 +122,6 @@ def test_a_cap_below_that_of_the_trace_is_refused():
     impala(None, None, None, entropy_coef=0, value_coef=1, discount=0.9, lambda_=1, clip_rho=0.5, clip_c=1.0)
 
 
-def test_a_weight_of_the_critic_below_0_is_refused():
-  with pytest.raises(ValueError, match=r'value_coef=-1.0: at least 0'):
-    impala(
-        None, None, None, entropy_coef=0, value_coef=-1.0, discount=0.9, lambda_=1, clip_rho=1.0, clip_c=1.0
-    )
-
-
 @pytest.mark.slow
 def test_upgo_is_added_to_the_policy_gradient_alone():
   """c_u ρ (G - V) on top of the advantages, ρ at most 1; the critic does not know of it."""

@@ -1,11 +1,21 @@
 """Losses of critics: targets, ensembles and masks by hand. The soft maximum is in tests/control."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from rlx.losses import actor_critic
 from rlx.models.networks import Network
+from rlx.names import PACKAGES, resolve
+
+WITH_CRITICS = (
+    'archer', 'ppo', 'turn_ppo', *(
+        f'control.{name}' for name in ('a2c', 'adversarial_surprise', 'impala', 'ppo', 'ppo_recurrent', 'rnd')
+    ),
+)
 
 BATCH = {
     'observations': jnp.array([[1.0], [2.0]]), 'next_observations': jnp.array([[2.0], [3.0]]),
@@ -43,3 +53,11 @@ def test_means_are_of_what_counts_and_of_nothing_they_are_0():
   mean = lambda mask: actor_critic.mean_where(x, jnp.array(mask))
   np.testing.assert_array_equal(mean([True, True, False]), [2, 4])
   np.testing.assert_array_equal(mean([False] * 3), [0, 0])
+
+
+@pytest.mark.parametrize('name', WITH_CRITICS)
+def test_a_weight_of_the_critic_below_0_is_refused(name):
+  make = resolve(name, *PACKAGES['algorithm'])
+  asked = [x for x, p in inspect.signature(make).parameters.items() if p.default is p.empty]
+  with pytest.raises(ValueError, match=r'^value_coef=-1.0: at least 0$'):
+    make(**{**dict.fromkeys(asked, 1.0), 'value_coef': -1.0})

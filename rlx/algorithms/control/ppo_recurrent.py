@@ -40,10 +40,10 @@ def ppo_recurrent(
     discount: γ per step.
     lambda_: of GAE; 1 is Monte Carlo.
   """
+  at_least(0, value_coef=value_coef)
   read = lambda models, batch: policy.scan(
       models['policy'], batch['carries'], batch['observations'], batch['starts']
   )
-  at_least(0, value_coef=value_coef)
 
   def advantage(models: Models, batch: Batch, key: Key) -> Batch:
     del key
